@@ -1,0 +1,5 @@
+"""`python -m recombine` is the command line."""
+
+from recombine.cli import main
+
+main()

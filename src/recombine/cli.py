@@ -1,0 +1,256 @@
+"""The command line. Heavy imports happen inside the commands, so that --help answers at once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import recombine
+
+app = typer.Typer(
+    name="recombine",
+    help="Study compositional generalization: train decoders, hold combinations out, see what happens.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+runs_app = typer.Typer(help="Look at stored runs, or delete them.", no_args_is_help=True)
+app.add_typer(runs_app, name="runs")
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder of the run store.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything and say what would happen; change nothing.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Short for seed=N.")]
+Metrics = ("id_mse", "ood_mse", "id_localization", "ood_localization")
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+) -> None:
+    if version:
+        typer.echo(f"recombine {recombine.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the figure, the table and the runs.")] = Path("demo"),
+    device: Device = "auto",
+    seed: Seed = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Train a decoder that fails on unseen pairs and one that stripes have cured; draw both (about a minute)."""
+    with reported(as_json):
+        from recombine.demo import configs
+        from recombine.demo import demo as run_demo
+        from recombine.devices import resolve
+        from recombine.store import Store
+
+        resolve(device)
+        if dry_run:
+            plan(Store(out / "runs"), list(configs(seed or 0).values()), as_json)
+            return
+        result = run_demo(out, seed=seed or 0, device=device)
+        if as_json:
+            show_json({"figure": str(result.figure), "table": str(result.table), "models": result.rows()})
+            return
+        show_table(result.rows(), ["model", *Metrics])
+        typer.echo(f"\nThe picture is {result.figure}, the numbers are in {result.table}, the runs in {out / 'runs'}.")
+
+
+@app.command()
+def train(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="For example decoder.kind=mlp decoder.depth=4 seed=0..7"),
+    ] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="JSON file to start from, e.g. a run's.")] = None,
+    out: Out = Path("runs"),
+    device: Device = "auto",
+    seed: Seed = None,
+    force: Annotated[bool, typer.Option("--force", help="Train again even if the run is finished.")] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Train a decoder and score it; a run that is finished already is only shown.
+
+    Groups: scene, encoding, holdout, decoder, training, each with a kind, and seed. Several seeds (seed=0,1,2 or
+    seed=0..7) give a run each, trained together where that is faster. Ctrl-C saves; the same command goes on.
+    """
+    with reported(as_json):
+        from recombine.config import RunConfig
+        from recombine.devices import resolve
+        from recombine.files import read_json
+        from recombine.store import Store
+
+        words, seeds = split_seeds([*(overrides or []), *([] if seed is None else [f"seed={seed}"])])
+        base = read_json(config) if config else {}
+        configs = [RunConfig.parse([*words, f"seed={s}"] if s is not None else words, base) for s in seeds]
+        configs[0].check()
+        resolve(device)
+        store = Store(out)
+        if dry_run:
+            plan(store, configs, as_json)
+            return
+        runs = store.train(configs, force=force, device=device)
+        rows = [{"run": r.id, "path": str(r.path), "seed": r.config.seed, "steps": r.facts["steps"], **r.summary}
+                for r in runs]  # fmt: skip
+        if as_json:
+            show_json(rows[0] if len(rows) == 1 else rows)
+            return
+        if len(runs) == 1:
+            typer.echo(f"run {runs[0].id} in {runs[0].path}\n{runs[0].scores.summary()}")
+        else:
+            show_table(rows, ["run", "seed", *Metrics])
+
+
+@runs_app.command("list")
+def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
+    """List all runs of a store."""
+    with reported(as_json):
+        from recombine.store import Store
+
+        rows = Store(out).list()
+        if as_json:
+            show_json(rows)
+        elif not rows:
+            typer.echo(f"There is no run in {out}. `recombine train` makes one.")
+        else:
+            show_table([{**row, **headline(row["config"])} for row in rows],
+                       ["run", "status", "decoder", "encoding", "holdout", "seed", *Metrics])  # fmt: skip
+
+
+@runs_app.command("show")
+def show_run(run: str, out: Out = Path("runs"), as_json: Json = False) -> None:
+    """Show one run: its configuration, scores and facts."""
+    with reported(as_json):
+        from recombine.store import Store
+
+        stored = Store(out).load(run)
+        if as_json:
+            show_json({**stored.facts, "path": str(stored.path)})
+            return
+        facts = stored.facts
+        typer.echo(f"run {stored.id} in {stored.path}")
+        typer.echo(f"{facts['steps']} steps in {facts['seconds']} s on {facts['device']}, {facts['finished']}")
+        typer.echo(json.dumps(stored.config.to_dict(), indent=2, ensure_ascii=False))
+        typer.echo(str(stored.scores.summary()))
+
+
+@runs_app.command("rm")
+def remove_runs(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids, or their beginnings.")],
+    out: Out = Path("runs"),
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Delete runs. All names are checked before the first is deleted."""
+    with reported(as_json):
+        from recombine.store import Store
+
+        store = Store(out)
+        names = list(dict.fromkeys(store.resolve(run) for run in runs))
+        if not dry_run:
+            for name in names:
+                store.remove(name)
+        if as_json:
+            show_json({"removed": [] if dry_run else names, "would_remove": names if dry_run else []})
+        else:
+            typer.echo(("Would delete " if dry_run else "Deleted ") + ", ".join(names) + ".")
+
+
+@contextlib.contextmanager
+def reported(as_json: bool) -> Iterator[None]:
+    """Turn the errors we raise on purpose into a message and an exit code."""
+    from recombine.errors import RecombineError
+
+    try:
+        yield
+    except RecombineError as error:
+        typer.echo(f"error: {error}", err=True)
+        if as_json:
+            show_json({"error": str(error)})
+        raise typer.Exit(error.exit_code) from None
+
+
+def split_seeds(words: list[str]) -> tuple[list[str], list[str | None]]:
+    """Take seed=0,1,2 and seed=0..7 out of the overrides; [None] if no seed is given. The last one counts."""
+    from recombine.errors import InputError
+
+    given = [word.partition("=")[2] for word in words if word.startswith("seed=")]
+    others = [word for word in words if not word.startswith("seed=")]
+    if not given:
+        return others, [None]
+    seeds: list[str | None] = []
+    for part in given[-1].split(","):
+        first, dots, last = part.partition("..")
+        if dots:
+            if not (first.isdigit() and last.isdigit() and int(first) <= int(last)):
+                raise InputError(f"A range of seeds is written first..last, for example 0..7. Got {part!r}.")
+            seeds += [str(s) for s in range(int(first), int(last) + 1)]
+        else:
+            seeds.append(part)
+    return others, seeds
+
+
+def plan(store: Any, configs: list[Any], as_json: bool) -> None:
+    """What training these configurations would do."""
+    rows = [
+        {
+            "run": c.hash,
+            "seed": c.seed,
+            "status": "finished" if store.is_finished(c) else "to train",
+            "config": c.to_dict(),
+        }
+        for c in configs
+    ]
+    if as_json:
+        show_json(rows)
+        return
+    show_table([{**row, **headline(row["config"])} for row in rows],
+               ["run", "status", "decoder", "encoding", "holdout", "seed"])  # fmt: skip
+    if len(configs) == 1:
+        typer.echo(json.dumps(configs[0].to_dict(), indent=2, ensure_ascii=False))
+
+
+def headline(config: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a configuration that fit into a table."""
+    kinds = {name: config.get(name, {}).get("kind", "") for name in ("decoder", "encoding", "holdout")}
+    sizes = [str(config.get("decoder", {})[key]) for key in ("depth", "width") if key in config.get("decoder", {})]
+    if sizes:
+        kinds["decoder"] += f"({', '.join(sizes)})"
+    return {**kinds, "seed": config.get("seed", "")}
+
+
+def show_json(content: Any) -> None:
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def show_table(rows: list[dict[str, Any]], columns: list[str]) -> None:
+    """Plain aligned columns; numbers to three digits."""
+
+    def text(value: Any) -> str:
+        return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+    cells = [columns, *([text(row.get(column, "")) for column in columns] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    for row in cells:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+
+
+def main() -> None:
+    """Entry point: bad usage and bad input end with code 2, other failures with 1, Ctrl-C with 130."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)

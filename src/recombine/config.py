@@ -1,0 +1,189 @@
+"""The configuration of a run: everything its result depends on, and nothing else.
+
+    config = RunConfig.parse(["decoder.kind=mlp", "decoder.depth=4", "seed=1"])
+    config.hash                       # names the run
+    config.task(), config.model()     # what it describes
+
+Groups are scene, encoding, holdout, decoder and training, each with a `kind`, and the seed. A canonical
+configuration has every default filled in, so that two ways of writing the same run are one run.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+from recombine.decoders import DECODERS, Decoder
+from recombine.encodings import ENCODINGS
+from recombine.errors import InputError
+from recombine.factors import FactorSpace
+from recombine.holdouts import HOLDOUTS
+from recombine.registry import Family, nearest
+from recombine.scenes import SCENES
+from recombine.task import Task
+from recombine.training.data import check_data
+from recombine.training.recipe import RECIPES, Training
+
+GROUPS: dict[str, Family] = {
+    "scene": SCENES,
+    "encoding": ENCODINGS,
+    "holdout": HOLDOUTS,
+    "decoder": DECODERS,
+    "training": RECIPES,
+}
+DEFAULTS: dict[str, Any] = {
+    "scene": {"kind": "bump", "factors": {"x": 28, "y": 28}},
+    "encoding": {"kind": "bump"},
+    "holdout": {"kind": "centre"},
+    "decoder": {"kind": "cnn"},
+    "training": {"kind": "paper"},
+    "seed": 0,
+}
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A checked, canonical configuration. Make one with `parse` or `from_dict`."""
+
+    scene: dict[str, Any]
+    encoding: dict[str, Any]
+    holdout: dict[str, Any]
+    decoder: dict[str, Any]
+    training: dict[str, Any]
+    seed: int
+
+    @classmethod
+    def parse(cls, overrides: Iterable[str], base: Mapping[str, Any] | None = None) -> RunConfig:
+        """Defaults (or a base configuration) changed by "group.key=value" strings; values are JSON or plain words."""
+        _check_mapping(base or {})
+        changed, malformed = override(base or {}, overrides)
+        return cls.from_dict(changed, malformed)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any], errors: Sequence[str] = ()) -> RunConfig:
+        """Check a nested configuration whose missing parts are defaults.
+
+        All errors are raised together, after those found before (`errors`).
+        """
+        _check_mapping(given)
+        errors = [*errors]
+        for name in given:
+            if name not in DEFAULTS:
+                errors.append(f"Unknown group {name!r}{nearest(str(name), DEFAULTS)}. Groups: {', '.join(DEFAULTS)}.")
+        canonical: dict[str, Any] = {}
+        for name, family in GROUPS.items():
+            part = given.get(name, DEFAULTS[name])
+            if not isinstance(part, Mapping):
+                errors.append(f"{name} must be a group of keys, for example {name}.kind=…. Got {part!r}.")
+                continue
+            part = {"kind": DEFAULTS[name]["kind"], **part}
+            factors = part.pop("factors", DEFAULTS["scene"]["factors"]) if name == "scene" else None
+            try:
+                canonical[name] = family.validate(part, prefix=f"{name}.").model_dump()
+            except InputError as error:
+                errors.append(str(error))
+            if factors is not None:
+                try:
+                    canonical.setdefault(name, {})["factors"] = FactorSpace.from_config(factors).to_config()
+                except (InputError, TypeError, AttributeError) as error:
+                    errors.append(f"scene.factors is wrong: {error} Example: scene.factors.x=32 scene.factors.y=32.")
+        seed = given.get("seed", DEFAULTS["seed"])
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+            errors.append(f"seed must be a whole number from 0 to 2^63 − 1. Got {seed!r}.")
+        if errors:
+            raise InputError("\n".join(errors))
+        return cls(**canonical, seed=seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The canonical configuration, JSON-able."""
+        return copy.deepcopy({name: getattr(self, name) for name in DEFAULTS})
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    @cached_property
+    def hash(self) -> str:
+        """16 hexadecimal digits that name the run."""
+        return _hash(self.to_dict())
+
+    @cached_property
+    def seedless_hash(self) -> str:
+        """The same for all seeds of a configuration."""
+        return _hash({k: v for k, v in self.to_dict().items() if k != "seed"})
+
+    def task(self) -> Task:
+        """The task it describes; a hold-out that does not fit is an error."""
+        scene_config = {k: v for k, v in self.scene.items() if k != "factors"}
+        space = FactorSpace.from_config(self.scene["factors"])
+        decoder = cast("type[Decoder]", DECODERS.components[self.decoder["kind"]])
+        return Task(
+            SCENES.build(scene_config, space),
+            ENCODINGS.build(self.encoding, space),
+            HOLDOUTS.build(self.holdout, space),
+            allow_unseen=self.training["allow_unseen"],
+            inverse=decoder.inverse,
+        )
+
+    def model(self, task: Task | None = None) -> Decoder:
+        """The decoder it describes, with its seed's initial weights."""
+        return DECODERS.build(self.decoder, task or self.task()).initialize(self.seed)
+
+    def check(self) -> None:
+        """Raise if its parts do not fit together: what only shows when they are built."""
+        task = self.task()
+        self.model(task)
+        check_data(task, self.recipe())
+
+    def recipe(self) -> Training:
+        return cast("Training", RECIPES.validate(self.training))
+
+
+def _check_mapping(given: Any) -> None:
+    if not isinstance(given, Mapping):
+        raise InputError(f"A configuration is a JSON object with groups {', '.join(DEFAULTS)}. Got {given!r}.")
+
+
+def _hash(config: Mapping[str, Any]) -> str:
+    canonical = json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
+    """Apply "a.b=value" strings to a nested configuration; also returns complaints about strings of another form.
+
+    Choosing another `kind` drops the group's old keys, whatever the order of the strings.
+    """
+    config: dict[str, Any] = copy.deepcopy({**DEFAULTS, **base})
+    errors, pairs = [], []
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        parts = key.strip().split(".")
+        if not equals or not all(parts):
+            errors.append(f"{text!r} is not of the form key=value, for example decoder.width=128.")
+        else:
+            pairs.append((parts, _value(value)))
+    for parts, value in sorted(pairs, key=lambda pair: pair[0][1:] != ["kind"]):  # kinds first
+        node = config
+        for part in parts[:-1]:
+            child = node.get(part)
+            node[part] = child if isinstance(child, dict) else {}
+            node = node[part]
+        if parts[1:] == ["kind"] and node.get("kind") != value:
+            kept = {"factors": node["factors"]} if parts[0] == "scene" and "factors" in node else {}
+            config[parts[0]] = {"kind": value, **kept}
+        else:
+            node[parts[-1]] = value
+    return config, errors
+
+
+def _value(text: str) -> Any:
+    """JSON where it is JSON (numbers, true, null, lists), a plain word otherwise."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

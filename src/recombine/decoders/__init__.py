@@ -1,0 +1,9 @@
+"""Decoders: code → image. Also the encoder of the inverse experiment, image → code."""
+
+from recombine.decoders.cnn import CNN
+from recombine.decoders.decoder import DECODERS, Decoder, load
+from recombine.decoders.encoder import Encoder
+from recombine.decoders.mlp import MLP
+from recombine.decoders.pixels import PixelMLP, Transformer
+
+__all__ = ["CNN", "DECODERS", "MLP", "Decoder", "Encoder", "PixelMLP", "Transformer", "load"]

@@ -1,0 +1,110 @@
+"""The convolutional decoder."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from recombine.decoders.decoder import DECODERS, Decoder
+from recombine.errors import InputError
+from recombine.registry import Count
+from recombine.task import Sizes, Task
+
+FIRST_SIDE = 7
+
+
+@DECODERS.register("cnn")
+class CNN(Decoder):
+    """Transposed convolutions from a 1×1 code up to the image (SPEC: CNN(depth d, width h)).
+
+    Layer 1 spreads the code over 7×7 pixels (kernel 7). Then come `depth` layers: kernel 4, stride 2, doubling the
+    side until it reaches the image's, kernel 3, stride 1 from there on; ReLU after each. A last kernel-3 layer
+    gives the image, with no nonlinearity. Where the side is not 7·2^k the result is resized (bilinear).
+
+    What is a transposed convolution in the paper is computed here by what equals it and is faster: the first as a
+    matrix product, those of stride 1 as convolutions. Their initial weights are distributed as those of the
+    transposed ones. Activations and weights are channels-last.
+
+    Args:
+        sizes: The task, or its sizes.
+        depth: d ≥ 1, so that layers 1 … d + 1 have nonlinearities.
+        width: Channels of every hidden layer.
+    """
+
+    def __init__(self, sizes: Task | Sizes, depth: Count = 4, width: Count = 64) -> None:
+        super().__init__(sizes)
+        layers: OrderedDict[str, nn.Module] = OrderedDict()
+        layers["1"] = _layer(Spread(self.sizes.code_size, width))
+        side, goal = FIRST_SIDE, max(self.sizes.image_shape)
+        for index in range(2, depth + 2):
+            if side < goal:
+                layers[str(index)] = _layer(Doubling(width))
+                side *= 2
+            else:
+                layers[str(index)] = _layer(SameConvolution(width, width))
+        if side < goal:
+            needed = math.ceil(math.log2(goal / FIRST_SIDE))
+            raise InputError(
+                f"A CNN of depth {depth} reaches a side of {side} pixels, but the image is "
+                f"{self.sizes.image_shape[0]}×{self.sizes.image_shape[1]}. Use depth ≥ {needed}."
+            )
+        self.layers = nn.Sequential(layers)
+        self.out = SameConvolution(width, 1)
+        self.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue] (torch types it keyword-only)
+
+    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
+        self.check_input(code, (self.sizes.code_size,), "codes")
+        image = self.out(self.layers(code))
+        if image.shape[-2:] != self.sizes.image_shape:
+            image = F.interpolate(image, self.sizes.image_shape, mode="bilinear", align_corners=False)
+        return image.squeeze(1)
+
+
+def _layer(linear: nn.Module) -> nn.Module:
+    return nn.Sequential(OrderedDict(conv=linear, act=nn.ReLU()))
+
+
+class Spread(nn.ConvTranspose2d):
+    """A kernel-7 transposed convolution of a 1×1 input, computed as the one matrix product it is."""
+
+    def __init__(self, code_size: int, width: int) -> None:
+        super().__init__(code_size, width, FIRST_SIDE)
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, code: Float[Tensor, "batch code"]
+    ) -> Float[Tensor, "batch channel 7 7"]:
+        assert self.bias is not None
+        weight = self.weight.permute(0, 2, 3, 1).flatten(1)  # a view, the weights being channels-last
+        spread = torch.addmm(self.bias.repeat(FIRST_SIDE**2), code, weight)
+        return spread.unflatten(-1, (FIRST_SIDE, FIRST_SIDE, self.out_channels)).permute(0, 3, 1, 2)
+
+
+class Doubling(nn.ConvTranspose2d):
+    """A kernel-4, stride-2 transposed convolution. Its bias is added apart: oneDNN's gradient of it is 20× slower."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, width, 4, stride=2, padding=1)
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, image: Float[Tensor, "batch channel row column"]
+    ) -> Float[Tensor, "batch channel row2 column2"]:
+        assert self.bias is not None
+        return F.conv_transpose2d(image, self.weight, stride=2, padding=1) + self.bias[:, None, None]
+
+
+class SameConvolution(nn.Conv2d):
+    """A kernel-3, stride-1 transposed convolution written as the convolution it equals, initialized as the former."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs, 3, padding=1)
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(self.out_channels * 9)
+        nn.init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            nn.init.uniform_(self.bias, -bound, bound)

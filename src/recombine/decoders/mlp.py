@@ -1,0 +1,38 @@
+"""The fully connected decoder."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from recombine.decoders.decoder import DECODERS, Decoder
+from recombine.registry import Count
+from recombine.task import Sizes, Task
+
+
+@DECODERS.register("mlp")
+class MLP(Decoder):
+    """`depth` hidden ReLU layers of `width` units, linear to the pixels (SPEC: MLP(depth d, width h))."""
+
+    stacks = True
+
+    def __init__(self, sizes: Task | Sizes, depth: Count = 3, width: Count = 256) -> None:
+        super().__init__(sizes)
+        widths = [self.sizes.code_size] + [width] * depth
+        self.layers = nn.Sequential(
+            OrderedDict(
+                (
+                    str(i),
+                    nn.Sequential(OrderedDict(linear=nn.Linear(widths[i - 1], widths[i]), act=nn.ReLU())),
+                )
+                for i in range(1, depth + 1)
+            )
+        )
+        self.out = nn.Linear(width, math.prod(self.sizes.image_shape))
+
+    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
+        self.check_input(code, (self.sizes.code_size,), "codes")
+        return self.out(self.layers(code)).unflatten(-1, self.sizes.image_shape)

@@ -1,0 +1,39 @@
+"""Structural similarity of images, batched."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+SIGMA, RADIUS = 1.5, 5  # scikit-image's gaussian window: truncated at 3.5 σ, rounded
+K1, K2 = 0.01, 0.03
+
+
+def ssim(
+    a: Float[Tensor, "image row column"], b: Float[Tensor, "image row column"], *, data_range: float = 1.0
+) -> Float[Tensor, " image"]:
+    """Mean SSIM of pairs of images (Wang et al. 2004), as scikit-image defines it.
+
+    Equals `skimage.metrics.structural_similarity(a, b, gaussian_weights=True, sigma=1.5,
+    use_sample_covariance=False, data_range=…)`: the mean over all pixels whose 11×11 window lies inside the image.
+    Other libraries pad or weigh differently. Range [−1, 1]; NaN for images smaller than the window.
+    """
+    if min(a.shape[-2:]) < 2 * RADIUS + 1:
+        return a.new_full((len(a),), torch.nan)
+    offsets = torch.arange(-RADIUS, RADIUS + 1, dtype=a.dtype, device=a.device)
+    window = torch.exp(-offsets.square() / (2 * SIGMA**2))
+    window = window / window.sum()
+
+    def blur(images: Tensor) -> Tensor:
+        images = F.conv2d(images.unsqueeze(1), window[None, None, :, None])
+        return F.conv2d(images, window[None, None, None, :]).squeeze(1)
+
+    mean_a, mean_b = blur(a), blur(b)
+    var_a, var_b = blur(a * a) - mean_a.square(), blur(b * b) - mean_b.square()
+    covariance = blur(a * b) - mean_a * mean_b
+    c1, c2 = (K1 * data_range) ** 2, (K2 * data_range) ** 2
+    ratio = (2 * mean_a * mean_b + c1) * (2 * covariance + c2)
+    ratio = ratio / ((mean_a.square() + mean_b.square() + c1) * (var_a + var_b + c2))
+    return ratio.mean((-2, -1))

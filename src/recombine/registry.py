@@ -1,0 +1,153 @@
+"""One declaration of a component's parameters serves Python, configuration files and the command line.
+
+A family (encodings, scenes, …) collects components by `kind`. The parameters of a component are those of its
+constructor after the first one, which is the context it is built in (a space or a task); their annotations carry
+types and ranges, their defaults are the defaults everywhere. Direct calls and configurations go through the same
+validation, and every built component remembers the configuration that rebuilds it.
+
+    ENCODINGS = Family("encoding")
+
+    @ENCODINGS.register("bump")
+    class Bump(Encoding):
+        def __init__(self, space: FactorSpace, width: Positive = 1.0): ...
+
+    Bump(space, width=2.0).config                                  # {"kind": "bump", "width": 2.0}
+    ENCODINGS.build({"kind": "bump", "width": 2.0}, space)         # the same thing
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from recombine.errors import InputError
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+class Parameters(BaseModel):
+    """Base of all configuration models: unknown keys and silent type changes are errors, nothing can be changed."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Family:
+    """Components of one sort, chosen by `kind`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.components: dict[str, Callable[..., Any]] = {}
+        self.models: dict[str, type[Parameters]] = {}
+
+    def register(self, kind: str) -> Callable[[T], T]:
+        """Decorator that adds a class or function under `kind` and makes its calls validated."""
+
+        def decorate(target: T) -> T:
+            function: Callable[..., Any] = target.__init__ if isinstance(target, type) else target
+            self.models[kind] = model = _model_of(function, kind, skip=2 if isinstance(target, type) else 1)
+
+            @functools.wraps(function)
+            def validated(*args: Any, **keywords: Any) -> Any:
+                context, parameters = _split(function, model, args, keywords)
+                config = validate(model, {"kind": kind, **parameters}, where=f"{self.name} {kind!r}")
+                built = function(*context, **{name: getattr(config, name) for name in parameters})
+                owner = context[0] if isinstance(target, type) else built
+                # set after the constructor returns, so that a subclass's own parameters win over its parent's
+                owner.config = config.model_dump()
+                return built
+
+            if isinstance(target, type):
+                target.__init__ = validated
+                target.kind = kind  # type: ignore[attr-defined]
+                self.components[kind] = target
+                return typing.cast("T", target)
+            self.components[kind] = validated
+            return typing.cast("T", validated)
+
+        return decorate
+
+    def validate(self, config: Mapping[str, Any], prefix: str = "") -> Parameters:
+        """Check a configuration of this family and fill in its defaults; all its errors are raised together.
+
+        `prefix` ("decoder.") goes before the parameter names in messages.
+        """
+        kind = config.get("kind")
+        if not isinstance(kind, str) or kind not in self.models:
+            raise InputError(
+                f"There is no {self.name} of kind {kind!r}{nearest(str(kind), self.models)}. "
+                f"Kinds: {', '.join(self.models)}."
+            )
+        return validate(self.models[kind], config, f"{self.name} {kind!r}", prefix)
+
+    def build(self, config: Mapping[str, Any], context: Any) -> Any:
+        """Build a component from a configuration, in a context."""
+        parameters = self.validate(config).model_dump(exclude={"kind"})
+        return self.components[config["kind"]](context, **parameters)
+
+
+def _model_of(function: Callable[..., Any], kind: str, skip: int) -> type[Parameters]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {"kind": (Literal[kind], kind)}
+    for name, parameter in list(inspect.signature(function).parameters.items())[skip:]:
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        fields[name] = (hints[name], default)
+    return create_model(f"{kind}_parameters", __base__=Parameters, **fields)
+
+
+def _split(
+    function: Callable[..., Any], model: type[Parameters], args: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Separate the context (self, space, …) from the parameters; unknown keywords are left for validation to name."""
+    unknown = {k: v for k, v in keywords.items() if k not in inspect.signature(function).parameters}
+    bound = inspect.signature(function).bind_partial(*args, **{k: v for k, v in keywords.items() if k not in unknown})
+    parameters = {k: v for k, v in bound.arguments.items() if k in model.model_fields}
+    context = [v for k, v in bound.arguments.items() if k not in model.model_fields]
+    defaults = {k: f.default for k, f in model.model_fields.items() if k != "kind" and not f.is_required()}
+    return context, {**defaults, **parameters, **unknown}
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validate(model: type[M], given: Mapping[str, Any], where: str, prefix: str = "") -> M:
+    """Validate, turning all of pydantic's complaints into one error in the user's words."""
+    try:
+        return model.model_validate(dict(given))
+    except ValidationError as error:
+        raise InputError("\n".join(complaints(error, model, where, prefix))) from None
+
+
+def complaints(error: ValidationError, model: type[BaseModel], where: str, prefix: str = "") -> Iterable[str]:
+    """One sentence per problem: what, got, expected, nearest valid name."""
+    alternatives: dict[str, list[str]] = {}  # a value that fits none of several types has a complaint for each
+    for problem in error.errors():
+        alternatives.setdefault(str(problem["loc"][0]), []).append(problem["msg"][0].lower() + problem["msg"][1:])
+    for name, problem in {str(problem["loc"][0]): problem for problem in error.errors()}.items():
+        path = prefix + name
+        if problem["type"] == "extra_forbidden":
+            names = [prefix + name for name in model.model_fields if name != "kind"]
+            listed = f" Parameters: {', '.join(names)}." if names else " It takes no parameters."
+            yield f"Unknown parameter {path!r} of {where}{nearest(path, names)}.{listed}"
+        elif problem["type"] == "missing":
+            yield f"The {path!r} parameter of {where} is missing."
+        else:
+            what = ", or ".join(dict.fromkeys(alternatives[name]))
+            yield f"The {path!r} parameter of {where} is wrong: {what}. Got {problem['input']!r} instead."
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """', did you mean …?' for the closest valid name, or nothing."""
+    close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
+    return f" (did you mean {close[0]!r}?)" if close else ""

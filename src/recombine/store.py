@@ -1,0 +1,293 @@
+"""The run store: a folder with one directory per run, named by the hash of its configuration.
+
+    store = Store("runs")
+    [run] = store.train([RunConfig.parse(["decoder.kind=mlp"])])     # a finished run is not trained again
+    run.scores.summary(), run.model, run.history
+
+docs/run-files.md names every file. All of them are JSON, CSV or safetensors: nothing in a store is ever executed.
+`run.json` is written last, so a run directory without it is unfinished and can be resumed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import recombine
+from recombine.config import RunConfig
+from recombine.decoders import Decoder, load
+from recombine.diagnostics.scores import Scores
+from recombine.errors import InputError, StoreError, TrainingDiverged
+from recombine.files import file_digest, read_json, read_tensors, write_json, write_tensors, write_text
+from recombine.task import Task
+from recombine.training.checkpoint import steps_done
+from recombine.training.loop import Run, train_seeds
+
+FORMAT = "recombine-run-1"
+RUN_ID = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A finished run on disk; its parts are read, and their digests checked, when asked for."""
+
+    path: Path
+    config: RunConfig
+    facts: dict[str, Any]  # run.json
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    @property
+    def summary(self) -> dict[str, float | None]:
+        """id_mse, ood_mse, id_localization, ood_localization, …"""
+        return self.facts["summary"]
+
+    @cached_property
+    def task(self) -> Task:
+        return self.config.task()
+
+    @cached_property
+    def model(self) -> Decoder:
+        self._verified("model/config.json")
+        return load(self._verified("model/model.safetensors").parent)
+
+    @cached_property
+    def scores(self) -> Scores:
+        scores = Scores.from_csv(self._verified("scores.csv"), self.task.holdout)
+        scores.model, scores.task = self.model, self.task
+        return scores
+
+    @cached_property
+    def history(self) -> list[dict[str, float | int]]:
+        return [json.loads(line) for line in self._verified("history.jsonl").read_text().splitlines()]
+
+    @cached_property
+    def losses(self) -> Tensor:
+        """Loss of every step; the columns are named in `facts["loss_names"]`."""
+        return read_tensors(self._verified("losses.safetensors"))[0]["losses"]
+
+    def _verified(self, name: str) -> Path:
+        path = self.path / name
+        if not path.is_file():
+            raise StoreError(f"{path} is missing: the run is damaged. Train it again with --force.")
+        if file_digest(path) != self.facts["files"].get(name):
+            raise StoreError(f"{path} was changed after the run finished. Train it again with --force.")
+        return path
+
+
+class Store:
+    """A folder of runs."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+        if self.root.exists() and not self.root.is_dir():
+            raise StoreError(f"{self.root} is a file; a run store is a folder. Choose another --out.")
+
+    def train(
+        self,
+        configs: Sequence[RunConfig],
+        *,
+        force: bool = False,
+        device: str = "auto",
+        checkpoint_seconds: float = 60.0,
+        progress: bool | None = None,
+    ) -> list[StoredRun]:
+        """Train every configuration that is not finished yet and return all runs, in the order given.
+
+        Configurations that differ only in their seed train together where that is faster. A run that was killed
+        goes on from its last checkpoint. If a seed diverges the others are still finished and kept.
+        """
+        groups: dict[str, list[RunConfig]] = {}
+        for config in dict.fromkeys(configs):
+            if force or not self.is_finished(config):
+                groups.setdefault(config.seedless_hash, []).append(config)
+        for group in groups.values():
+            group[0].check()
+        for group in groups.values():
+            with contextlib.ExitStack() as locks:
+                for config in group:
+                    locks.enter_context(self._locked(config))
+                # someone else may have finished some of them while we waited for nothing but the lock
+                todo = [c for c in group if force or not self.is_finished(c)]
+                if todo:
+                    self._train_group(todo, force, device, checkpoint_seconds, progress)
+        return [self.load(config.hash) for config in configs]
+
+    def _train_group(
+        self, configs: list[RunConfig], force: bool, device: str, checkpoint_seconds: float, progress: bool | None
+    ) -> None:
+        task = configs[0].task()
+        model = configs[0].model(task)
+        for config in configs:
+            write_json(self.directory(config) / "config.json", config.to_dict())
+            if force:
+                self._checkpoint(config).unlink(missing_ok=True)
+        by_seed = {config.seed: config for config in configs}
+        try:
+            runs = train_seeds(
+                model,
+                task,
+                by_seed,
+                training=configs[0].recipe(),
+                device=device,
+                checkpoints=[self._checkpoint(config) for config in configs],
+                checkpoint_seconds=checkpoint_seconds,
+                progress=progress,
+            )
+        except TrainingDiverged as error:
+            for run in error.finished:
+                self._write(by_seed[run.seed], run)
+            raise
+        for run in runs:
+            self._write(by_seed[run.seed], run)
+
+    def _write(self, config: RunConfig, run: Run) -> None:
+        """Write a finished run; run.json comes last and makes it one."""
+        folder = self.directory(config)
+        assert isinstance(run.model, Decoder)
+        (folder / "run.json").unlink(missing_ok=True)
+        run.model.save_pretrained(folder / "model")
+        write_text(folder / "scores.csv", run.scores.to_csv())
+        write_text(folder / "history.jsonl", "".join(json.dumps(row) + "\n" for row in run.history))
+        write_tensors(folder / "losses.safetensors", {"losses": run.losses})
+        names = ("config.json", "model/config.json", "model/model.safetensors", "scores.csv", "history.jsonl",
+                 "losses.safetensors")  # fmt: skip
+        facts = {
+            "format": FORMAT,
+            "run": config.hash,
+            "config": config.to_dict(),
+            "summary": run.scores.summary().to_json(),
+            "steps": run.steps,
+            "stopped_early": run.stopped_early,
+            "loss_names": run.loss_names,
+            "seconds": round(run.seconds, 3),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "device": str(next(run.model.parameters()).device),
+            "threads": torch.get_num_threads(),
+            "versions": {
+                "recombine": recombine.__version__,
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+            },
+            "files": {name: file_digest(folder / name) for name in names},
+        }
+        write_json(folder / "run.json", facts)
+        self._checkpoint(config).unlink(missing_ok=True)
+
+    def directory(self, config: RunConfig) -> Path:
+        return self.root / config.hash
+
+    def _checkpoint(self, config: RunConfig) -> Path:
+        return self.directory(config) / "checkpoint.safetensors"
+
+    def is_finished(self, config: RunConfig) -> bool:
+        return (self.directory(config) / "run.json").is_file()
+
+    def load(self, run: str) -> StoredRun:
+        """A finished run by its id or the beginning of it."""
+        path = self.root / self.resolve(run)
+        if not (path / "run.json").is_file():
+            raise StoreError(
+                f"Run {path.name} is not finished ({self._progress(path)}). Run the same `recombine train` command "
+                "again to go on with it."
+            )
+        facts = read_json(path / "run.json")
+        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+            found = facts.get("format") if isinstance(facts, dict) else type(facts).__name__
+            raise StoreError(f"{path / 'run.json'} is no run of this version: format {found!r}, expected {FORMAT!r}.")
+        config = RunConfig.from_dict(read_json(path / "config.json"))
+        if config.hash != path.name:
+            raise StoreError(
+                f"{path / 'config.json'} does not belong to its directory: it describes run {config.hash}. "
+                "It was changed, or written by another version. Train it again."
+            )
+        return StoredRun(path, config, facts)
+
+    def resolve(self, run: str) -> str:
+        """The full id of a run from its beginning; anything that is no such beginning is an error."""
+        if not re.fullmatch(r"[0-9a-f]{1,16}", run):
+            raise InputError(f"A run is named by up to 16 hexadecimal digits. Got {run!r}; see `recombine runs list`.")
+        found = [name for name in self.ids() if name.startswith(run)]
+        if len(found) != 1:
+            what = f"{len(found)} runs begin with" if found else "There is no run"
+            raise InputError(f"{what} {run!r} in {self.root}; see `recombine runs list --out {self.root}`.")
+        return found[0]
+
+    def ids(self) -> list[str]:
+        """All runs, finished or not."""
+        if not self.root.is_dir():
+            return []
+        return sorted(entry.name for entry in os.scandir(self.root) if RUN_ID.fullmatch(entry.name))
+
+    def list(self) -> list[dict[str, Any]]:
+        """A row per run: id, status, configuration and summary. Damaged runs are listed as such."""
+        return [self._row(name) for name in self.ids()]
+
+    def _row(self, name: str) -> dict[str, Any]:
+        path = self.root / name
+        try:
+            if (path / "run.json").is_file():
+                facts = read_json(path / "run.json")
+                return {"run": name, "status": "finished", "config": facts["config"], **facts["summary"]}
+            return {"run": name, "status": self._progress(path), "config": read_json(path / "config.json")}
+        except (StoreError, KeyError, TypeError) as error:
+            return {"run": name, "status": f"damaged: {error}", "config": {}}
+
+    def _progress(self, path: Path) -> str:
+        steps = steps_done(path / "checkpoint.safetensors")
+        return "not started" if steps is None else f"stopped at step {steps}"
+
+    def remove(self, run: str) -> Path:
+        """Delete a run, finished or not. Only directories that hold a run's config.json are touched."""
+        path = self.root / self.resolve(run)
+        if path.is_symlink() or not (path / "config.json").is_file():
+            raise StoreError(f"{path} holds no config.json, so it is not deleted: it may not be a run.")
+        with self._lock(path):
+            shutil.rmtree(path)
+        return path
+
+    @contextlib.contextmanager
+    def _locked(self, config: RunConfig) -> Iterator[None]:
+        folder = self.directory(config)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"Cannot create {folder}: {error.strerror}. Choose another --out.") from error
+        with self._lock(folder):
+            yield
+
+    @contextlib.contextmanager
+    def _lock(self, folder: Path) -> Iterator[None]:
+        """Only one process works on a run. The system frees the lock when its holder ends, however it ends."""
+        try:
+            import fcntl
+        except ImportError:  # not a POSIX system: no lock
+            yield
+            return
+        try:
+            handle = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
+        except OSError as error:
+            raise StoreError(f"Cannot write to {folder}: {error.strerror}. Choose another --out.") from error
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise StoreError(f"Another process is working on run {folder.name}. Wait for it, or end it.") from None
+            yield
+        finally:
+            os.close(handle)

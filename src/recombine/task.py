@@ -1,0 +1,79 @@
+"""A task: what goes in, what should come out, and which combinations are never trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from recombine.encodings import Encoding
+from recombine.errors import InputError
+from recombine.factors import FactorSpace
+from recombine.holdouts import Holdout
+from recombine.scenes import Scene
+
+
+class Sizes(NamedTuple):
+    """All a decoder needs to know of a task."""
+
+    code_size: int
+    image_shape: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A scene to render from an encoding, with some combinations held out.
+
+    Args:
+        scene: Factor values → image.
+        encoding: Factor values → code.
+        holdout: Which combinations are never trained on.
+        allow_unseen: Accept a hold-out that takes single factor values out of training.
+        inverse: Learn image → code (the encoder experiment) instead of code → image.
+    """
+
+    scene: Scene
+    encoding: Encoding
+    holdout: Holdout
+    allow_unseen: bool = False
+    inverse: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("encoding", "holdout"):
+            other = getattr(self, name).space
+            if other != self.space:
+                raise InputError(
+                    f"Scene, encoding and hold-out must share one factor space. Got {self.space} for the scene and "
+                    f"{other} for the {name}."
+                )
+        self.holdout.check(allow_unseen=self.allow_unseen)
+
+    @property
+    def space(self) -> FactorSpace:
+        return self.scene.space
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(self.encoding.size, self.scene.image_shape)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return self.scene.image_shape if self.inverse else (self.encoding.size,)
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        return (self.encoding.size,) if self.inverse else self.scene.image_shape
+
+    def inputs(
+        self, values: Float[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+    ) -> Float[Tensor, ...]:
+        """What the network is given for factor values."""
+        return self.scene(values, present) if self.inverse else self.encoding(values, present)
+
+    def targets(
+        self, values: Float[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+    ) -> Float[Tensor, ...]:
+        """What the network should answer."""
+        return self.encoding(values, present) if self.inverse else self.scene(values, present)

@@ -1,0 +1,59 @@
+"""Checkpoints: one safetensors file per seed, replaced atomically, from which a killed run goes on bit for bit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from recombine.errors import StoreError
+from recombine.files import read_metadata, read_tensors, write_tensors
+
+FORMAT = "recombine-checkpoint-1"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything one seed's future depends on: tensors (weights, optimizer, loss trace, random state) and facts."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]  # step, history, stopping state; JSON
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a seed's snapshot is kept, and the fingerprint of the run it belongs to."""
+
+    path: Path
+    fingerprint: str
+
+    def write(self, snapshot: Snapshot) -> None:
+        facts = {"format": FORMAT, "fingerprint": self.fingerprint, "facts": json.dumps(snapshot.facts)}
+        write_tensors(self.path, snapshot.tensors, facts)
+
+    def read(self) -> Snapshot | None:
+        """The last snapshot, or None if there is none yet."""
+        if not self.path.exists():
+            return None
+        tensors, metadata = read_tensors(self.path)
+        if metadata.get("format") != FORMAT:
+            raise StoreError(
+                f"{self.path} is no checkpoint of this version (format {metadata.get('format')!r}, expected "
+                f"{FORMAT!r}). Move it away to start afresh."
+            )
+        if metadata.get("fingerprint") != self.fingerprint:
+            raise StoreError(
+                f"{self.path} belongs to a run with other settings, model or task. Move it away to start afresh, "
+                "or go on with the settings it was made with."
+            )
+        return Snapshot(tensors, json.loads(metadata["facts"]))
+
+
+def steps_done(path: Path) -> int | None:
+    """At which step a checkpoint file stands; None if there is none. Only its header is read."""
+    if not path.exists():
+        return None
+    return int(json.loads(read_metadata(path).get("facts", "{}")).get("step", 0))

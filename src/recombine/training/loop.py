@@ -1,0 +1,450 @@
+"""The one training loop.
+
+run = train(model, task, seed=0)                       # the paper's recipe
+run = train(model, task, seed=0, training=recipe("recommended", stripes=True))
+runs = train_seeds(model, task, range(8))              # as one batched program where that is faster
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from recombine.decoders import Decoder
+from recombine.devices import resolve
+from recombine.diagnostics.scores import Scores, score
+from recombine.errors import InputError, TrainingDiverged, TrainingInterrupted
+from recombine.progress import ProgressBar
+from recombine.seeds import generator
+from recombine.task import Task
+from recombine.training.checkpoint import Checkpoint, Snapshot, steps_done
+from recombine.training.data import Examples, Order, check_data, drawn_rows
+from recombine.training.interrupt import interruptible
+from recombine.training.memory import keep_freed_memory
+from recombine.training.objective import LossTerm, Single, Stacked
+from recombine.training.recipe import Paper, Training
+
+
+@dataclass
+class Run:
+    """A trained model and how it came about.
+
+    Attributes:
+        model: The trained network.
+        task: What it was trained on.
+        seed: Its seed.
+        training: The recipe.
+        history: One row per evaluation: step, learning_rate, mean loss (and each term) since the last one, and the
+            ID and OOD error estimated on `training.evaluate_cells` cells each.
+        losses: Loss of every step, one column per name in `loss_names`.
+        steps: Steps done.
+        stopped_early: Whether an early stop ended it.
+        seconds: Time spent in this process (all seeds of a batch together).
+    """
+
+    model: nn.Module
+    task: Task
+    seed: int
+    training: Training
+    history: list[dict[str, float | int]]
+    losses: Tensor
+    loss_names: list[str]
+    steps: int
+    stopped_early: bool
+    seconds: float
+
+    @cached_property
+    def scores(self) -> Scores:
+        """Error of every cell of the grid, computed when first asked for."""
+        return score(self.model, self.task)
+
+
+def train(
+    model: nn.Module,
+    task: Task,
+    *,
+    seed: int = 0,
+    training: Training | None = None,
+    terms: Sequence[LossTerm] = (),
+    fresh: bool = True,
+    device: str = "auto",
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: bool | None = None,
+) -> Run:
+    """Train a model in place on a task's ID combinations.
+
+    Args:
+        model: A decoder, or any module from the task's inputs to its targets.
+        task: What to learn.
+        seed: Decides initial weights, drawn examples and their order.
+        training: The recipe; the paper's unless given.
+        terms: Loss terms added to the mean squared error.
+        fresh: Start a `Decoder` from the seed's initial weights; otherwise, and for any other module, from the
+            weights it has.
+        device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        checkpoint: File to save the state to every `checkpoint_seconds` and on Ctrl-C, and to go on from.
+        checkpoint_seconds: See checkpoint.
+        progress: Show a progress bar; by default only on a terminal.
+
+    Raises:
+        TrainingDiverged: If the loss becomes NaN or infinite.
+        TrainingInterrupted: On Ctrl-C or SIGTERM, after saving.
+    """
+    if fresh and isinstance(model, Decoder):
+        model.initialize(seed)
+    paths = None if checkpoint is None else [checkpoint]
+    loop = Loop([model], task, [seed], training or Paper(), terms, device, paths)
+    loop.run(checkpoint_seconds, progress)
+    return _all_finished(loop.outcomes())[0]
+
+
+def train_seeds(
+    model: Decoder,
+    task: Task,
+    seeds: Iterable[int],
+    *,
+    training: Training | None = None,
+    terms: Sequence[LossTerm] = (),
+    device: str = "auto",
+    checkpoints: Sequence[str | Path] | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: bool | None = None,
+    together: bool | None = None,
+) -> list[Run]:
+    """Train copies of a decoder, one per seed.
+
+    Args:
+        model: The architecture; it is not changed.
+        seeds: One run each.
+        together: Train all seeds as one batched program. By default where that is faster (`model.stacks`) and
+            all seeds stand at the same step. Results equal single runs up to rounding: the losses of the first steps
+            agree to 1e-5 relative; later ones drift apart as rounding grows, by less than seeds differ.
+        task, training, terms, device, checkpoint_seconds, progress: As in `train`.
+        checkpoints: One file per seed, see `train`.
+    """
+    seeds = list(seeds)
+    if len(set(seeds)) != len(seeds):
+        raise InputError(f"Each seed may occur once. Got {seeds}.")
+    together = model.stacks if together is None else together
+    groups: dict[Any, list[int]] = {}
+    for i in range(len(seeds)):
+        key = (checkpoints and steps_done(Path(checkpoints[i]))) if together else i
+        groups.setdefault(key, []).append(i)
+    outcomes: list[Run | TrainingDiverged] = [TrainingDiverged()] * len(seeds)
+    for group in groups.values():
+        copies = [copy.deepcopy(model).initialize(seeds[i]) for i in group]
+        paths = None if checkpoints is None else [checkpoints[i] for i in group]
+        loop = Loop(copies, task, [seeds[i] for i in group], training or Paper(), terms, device, paths)
+        loop.run(checkpoint_seconds, progress)
+        for i, outcome in zip(group, loop.outcomes()):
+            outcomes[i] = outcome
+    return _all_finished(outcomes)
+
+
+def _all_finished(outcomes: Sequence[Run | TrainingDiverged]) -> list[Run]:
+    runs = [o for o in outcomes if isinstance(o, Run)]
+    errors = [o for o in outcomes if isinstance(o, TrainingDiverged)]
+    if errors:
+        raise TrainingDiverged("\n".join(map(str, errors)), finished=runs)
+    return runs
+
+
+@dataclass
+class _Seed:
+    """What the loop keeps for each seed besides its tensors."""
+
+    order: Order
+    history: list[dict[str, float | int]] = field(default_factory=list)
+    best: float = math.inf
+    without_improvement: int = 0
+    stopped: bool = False
+    diverged: TrainingDiverged | None = None
+
+
+class Loop:
+    """Trains one or several seeds of a configuration step by step."""
+
+    def __init__(
+        self,
+        models: Sequence[nn.Module],
+        task: Task,
+        seeds: Sequence[int],
+        training: Training,
+        terms: Sequence[LossTerm],
+        device: str,
+        checkpoints: Sequence[str | Path] | None,
+    ) -> None:
+        self.task, self.seeds, self.training = task, list(seeds), training
+        self.device = resolve(device)
+        self.models = [model.to(self.device) for model in models]
+        self._check_fit()
+        check_data(task, training)
+        self.program = Single(models[0], terms) if len(models) == 1 else Stacked(models, terms)
+        self.examples = Examples(task, training, self.device)
+        rows = [drawn_rows(self.examples, training, seed) for seed in seeds]
+        self.total = training.total_steps(len(rows[0]))
+        self.state = [_Seed(Order(r, training.batch, seed)) for r, seed in zip(rows, seeds)]
+        self.optimizer = torch.optim.AdamW(
+            self.program.parameters.values(),
+            lr=training.learning_rate,
+            betas=(0.9, training.beta2),
+            weight_decay=training.weight_decay,
+            fused=self.device.type in ("cpu", "cuda"),
+        )
+        names = self.program.objective.names
+        self.trace = torch.full((len(seeds), self.total, len(names)), math.nan, device=self.device)
+        self.step, self.checked, self.seconds = 0, 0, 0.0
+        self.final: dict[int, dict[str, Tensor]] = {}  # weights of seeds that stopped before the others
+        self._evaluation = self._evaluation_cells()
+        self.checkpoints = [Checkpoint(Path(path), self._fingerprint(i)) for i, path in enumerate(checkpoints or [])]
+
+    def _check_fit(self) -> None:
+        """A wrong code or image size is an error before anything starts."""
+        model, values = (
+            self.models[0],
+            self.task.space.values(torch.zeros(2, dtype=torch.long)).to(self.device),
+        )
+        if isinstance(model, Decoder) and model.inverse != self.task.inverse:
+            raise InputError(
+                f"{type(model).__name__} maps {'images to codes' if model.inverse else 'codes to images'}, but the "
+                f"task does not: build it with Task(…, inverse={model.inverse})."
+            )
+        was_training = model.training
+        with torch.no_grad():
+            try:
+                outputs = model.eval()(self.task.inputs(values))
+            finally:
+                model.train(was_training)
+        expected = (2, *self.task.target_shape)
+        if not isinstance(outputs, Tensor) or tuple(outputs.shape) != expected:
+            got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            raise InputError(f"For two inputs the model must give outputs of shape {expected}. Got {got}.")
+
+    def _evaluation_cells(self) -> tuple[Tensor, Tensor, int]:
+        """Inputs and targets of the evaluation cells, ID ones first, and how many of them are ID."""
+        chosen = []
+        for name, cells in (("id", self.task.holdout.id_cells), ("ood", self.task.holdout.ood_cells)):
+            shuffled = torch.randperm(len(cells), generator=generator(0, "evaluate", name))
+            chosen.append(cells[shuffled[: self.training.evaluate_cells]])
+        values = self.task.space.values(torch.cat(chosen)).to(self.device)
+        return self.task.inputs(values), self.task.targets(values), len(chosen[0])
+
+    def _fingerprint(self, index: int) -> str:
+        shapes = {name: list(t.shape) for name, t in self.program.tensors(index).items()}
+        parts = [
+            self.seeds[index],
+            self.training.model_dump(),
+            self.task.scene.config,
+            self.task.encoding.config,
+        ]
+        parts += [self.task.holdout.hash, self.task.inverse, shapes, self.program.objective.names]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def run(self, checkpoint_seconds: float, progress: bool | None) -> None:
+        """Go on from the checkpoints, if there are any, to the end."""
+        keep_freed_memory()
+        with ExitStack() as stack:
+            cuda = [self.device] if self.device.type == "cuda" else []
+            stack.enter_context(torch.random.fork_rng(devices=cuda))
+            stack.enter_context(torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True))
+            torch.manual_seed(self.seeds[0])
+            self._resume()
+            title = f"seed {self.seeds[0]}" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
+            bar = stack.enter_context(ProgressBar(title, self.total, progress))
+            interrupt = stack.enter_context(interruptible())
+            self.program.mode(training=True)
+            started = saved = time.monotonic()
+            try:
+                while self.step < self.total and not all(s.stopped for s in self.state):
+                    self._advance()
+                    if self.step % self.training.evaluate_every == 0 or self.step == self.total:
+                        bar.update(self.step, self._evaluate())
+                    elif self.step % 10 == 0:
+                        bar.update(self.step)
+                    due = time.monotonic() - saved >= checkpoint_seconds
+                    if self.checkpoints and (due or interrupt.requested):
+                        self.save()
+                        saved = time.monotonic()
+                    if interrupt.requested:
+                        raise TrainingInterrupted(self._interrupted())
+            finally:
+                self.seconds += time.monotonic() - started
+
+    def _advance(self) -> None:
+        rows = torch.stack([s.order(self.step) for s in self.state])
+        inputs, targets = self.examples.batch(rows)
+        losses = self.program.losses(inputs, targets, self.step / self.total)
+        self.optimizer.zero_grad()
+        losses[:, 0].sum().backward()
+        rate = self.training.learning_rate_at(self.step, self.total)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.trace[:, self.step] = losses.detach()
+        self.step += 1
+
+    def _check_finite(self) -> None:
+        """End seeds whose loss is not a number. Done now and then only: asking after each step would stall."""
+        columns = self.program.objective.names
+        recent = self.trace[:, self.checked : self.step, 0].isfinite().cpu()
+        for i, state in enumerate(self.state):
+            if not state.stopped and not bool(recent[i].all()):
+                step = self.checked + int((~recent[i]).nonzero()[0])
+                bad = [n for n, v in zip(columns, self.trace[i, step].tolist()) if not math.isfinite(v)]
+                rate = self.training.learning_rate_at(step, self.total)
+                state.stopped = True
+                state.diverged = TrainingDiverged(
+                    f"The loss of seed {self.seeds[i]} is not a finite number at step {step} ({', '.join(bad)}). "
+                    f"Likely causes: a learning rate that is too high (it was {rate:.2g}; try a third, or a warm-up), "
+                    "a loss term with an infinite gradient, or inputs that are not finite."
+                )
+        self.checked = self.step
+
+    def _evaluate(self) -> str:
+        """Add a row to each seed's history, apply the early stop, and return the note for the progress bar."""
+        self._check_finite()
+        every = self.training.evaluate_every
+        since = (self.step - 1) // every * every  # from the step alone, so that checkpoints leave no trace in it
+        inputs, targets, n_id = self._evaluation
+        self.program.mode(training=False)
+        with torch.no_grad():
+            errors = (self.program.outputs(inputs) - targets).square().flatten(2).mean(-1)
+        self.program.mode(training=True)
+        id_mse, ood_mse = errors[:, :n_id].mean(1).tolist(), errors[:, n_id:].mean(1).tolist()
+        means = self.trace[:, since : self.step].mean(1).tolist()
+        rate = self.training.learning_rate_at(self.step - 1, self.total)
+        for i, state in enumerate(self.state):
+            if state.stopped:
+                continue
+            row = {
+                "step": self.step,
+                "learning_rate": rate,
+                **dict(zip(self.program.objective.names, means[i])),
+            }
+            state.history.append({**row, "id_mse": id_mse[i], "ood_mse": ood_mse[i]})
+            self._stop_early(i, id_mse[i])
+        return f"ID {sum(id_mse) / len(id_mse):.1e}  OOD {sum(ood_mse) / len(ood_mse):.1e}"
+
+    def _stop_early(self, index: int, error: float) -> None:
+        state, recipe = self.state[index], self.training
+        state.without_improvement = 0 if error < state.best else state.without_improvement + 1
+        state.best = min(state.best, error)
+        enough = recipe.stop_below is not None and error <= recipe.stop_below
+        stuck = recipe.stop_patience is not None and state.without_improvement >= recipe.stop_patience
+        if (enough or stuck) and self.step < self.total:
+            state.stopped = True
+            self.final[index] = {k: v.detach().clone() for k, v in self.program.tensors(index).items()}
+
+    def outcomes(self) -> list[Run | TrainingDiverged]:
+        """For each seed its run, with a model of its own on the training device, or why there is none."""
+        outcomes: list[Run | TrainingDiverged] = []
+        for i, (model, seed, state) in enumerate(zip(self.models, self.seeds, self.state)):
+            if state.diverged is not None:
+                outcomes.append(state.diverged)
+                continue
+            tensors = self._weights(i)
+            with torch.no_grad():
+                for name, target in [*model.named_parameters(), *model.named_buffers()]:
+                    target.copy_(tensors[name])
+            steps = int(state.history[-1]["step"])
+            outcomes.append(
+                Run(
+                    model=model,
+                    task=self.task,
+                    seed=seed,
+                    training=self.training,
+                    history=state.history,
+                    losses=self.trace[i, :steps].cpu(),
+                    loss_names=self.program.objective.names,
+                    steps=steps,
+                    stopped_early=state.stopped,
+                    seconds=self.seconds,
+                )
+            )
+        return outcomes
+
+    def _weights(self, index: int) -> dict[str, Tensor]:
+        """A seed's weights: those it stopped with, or the current ones."""
+        return self.final.get(index) or self.program.tensors(index)
+
+    def save(self) -> None:
+        """Write the checkpoint of every seed that has not diverged."""
+        self._check_finite()
+        for i, checkpoint in enumerate(self.checkpoints):
+            if self.state[i].diverged is None:
+                checkpoint.write(self._snapshot(i))
+
+    def _snapshot(self, index: int) -> Snapshot:
+        state = self.state[index]
+        tensors = {f"model.{name}": t for name, t in self._weights(index).items()}
+        tensors["trace"] = self.trace[index, : self.step]
+        tensors["random.cpu"] = torch.get_rng_state()
+        if self.device.type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        for name, parameter in self.program.parameters.items():
+            for key, value in self.optimizer.state[parameter].items():
+                part = self.program.seed_part(value, index) if value.shape == parameter.shape else value
+                tensors[f"optimizer.{name}.{key}"] = part
+        facts = {
+            "step": self.step,
+            "history": state.history,
+            "best": state.best,
+            "without_improvement": state.without_improvement,
+            "stopped": state.stopped,
+        }
+        return Snapshot(tensors, facts)
+
+    def _resume(self) -> None:
+        """Take up the seeds' snapshots, which stand at one step, or start at step 0."""
+        snapshots = [s for s in (checkpoint.read() for checkpoint in self.checkpoints) if s is not None]
+        if not snapshots:
+            return
+        assert len(snapshots) == len(self.seeds)
+        assert len({s.facts["step"] for s in snapshots}) == 1
+        self.step = self.checked = snapshots[0].facts["step"]
+        torch.set_rng_state(snapshots[0].tensors["random.cpu"])
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(snapshots[0].tensors["random.cuda"], self.device)
+        with torch.no_grad():
+            for i, snapshot in enumerate(snapshots):
+                self._restore(i, snapshot)
+
+    def _restore(self, index: int, snapshot: Snapshot) -> None:
+        state, facts = self.state[index], snapshot.facts
+        state.history, state.best = facts["history"], facts["best"]
+        state.without_improvement, state.stopped = facts["without_improvement"], facts["stopped"]
+        self.trace[index, : self.step] = snapshot.tensors["trace"].to(self.device)
+        for name, target in self.program.tensors(index).items():
+            target.copy_(snapshot.tensors[f"model.{name}"])
+        if state.stopped:
+            self.final[index] = {k: v.detach().clone() for k, v in self.program.tensors(index).items()}
+        for name, parameter in self.program.parameters.items():
+            prefix = f"optimizer.{name}."
+            for key in [k for k in snapshot.tensors if k.startswith(prefix) and "." not in k[len(prefix) :]]:
+                saved, slot = snapshot.tensors[key], key.removeprefix(prefix)
+                whole = self.optimizer.state[parameter]
+                if slot == "step":
+                    whole[slot] = saved.clone()
+                    continue
+                if slot not in whole:
+                    whole[slot] = torch.zeros_like(parameter)
+                self.program.seed_part(whole[slot], index).copy_(saved)
+
+    def _interrupted(self) -> str:
+        done = f"Interrupted at step {self.step} of {self.total}."
+        if not self.checkpoints:
+            return f"{done} Nothing was saved, as no checkpoint file was asked for."
+        return f"{done} The state is saved in {self.checkpoints[0].path.parent}; run the same thing again to go on."

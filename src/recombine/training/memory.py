@@ -1,0 +1,26 @@
+"""Keep freed activation buffers in the process instead of handing them back to the system after every step."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
+
+
+@functools.cache
+def keep_freed_memory() -> None:
+    """Tell glibc to reuse large blocks.
+
+    Activations of a few MB are otherwise mapped and unmapped again in every layer of every step, and the page
+    faults cost 5–20 % of a convolutional training step. Elsewhere than on glibc this does nothing.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
+    mallopt(M_MMAP_THRESHOLD, 2**30)
+    mallopt(M_TRIM_THRESHOLD, 2**31 - 1)

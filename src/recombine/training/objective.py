@@ -1,0 +1,119 @@
+"""What is minimized: mean squared error plus plug-in terms; for one model or for several seeds at once."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+
+class Batch(NamedTuple):
+    """What a loss term may look at."""
+
+    inputs: Tensor
+    targets: Tensor
+    outputs: Tensor
+    progress: float  # step / total steps, in [0, 1): for schedules
+
+
+@runtime_checkable
+class LossTerm(Protocol):
+    """A plug-in added to the loss: (model, batch) → scalar. Its weight and schedule are its own affair.
+
+    A term must read the model's parameters through the model it is handed. Its `name` labels its logged value.
+    """
+
+    name: str
+
+    def __call__(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]: ...
+
+
+class Objective(nn.Module):
+    """Loss of one batch under one model: the column of the total, the squared error and each term."""
+
+    def __init__(self, model: nn.Module, terms: Sequence[LossTerm]) -> None:
+        super().__init__()
+        self.model = model
+        self.terms = tuple(terms)
+
+    @property
+    def names(self) -> list[str]:
+        return ["loss", "mse", *(term.name for term in self.terms)]
+
+    def forward(self, inputs: Tensor, targets: Tensor, progress: float) -> Float[Tensor, " column"]:
+        outputs = self.model(inputs)
+        error = F.mse_loss(outputs, targets)
+        extra = [term(self.model, Batch(inputs, targets, outputs, progress)) for term in self.terms]
+        total = torch.stack([error, *extra]).sum() if extra else error
+        return torch.stack([total, error, *extra])
+
+
+class Single:
+    """One seed: the model itself."""
+
+    def __init__(self, model: nn.Module, terms: Sequence[LossTerm]) -> None:
+        self.objective = Objective(model, terms)
+        self.parameters = dict(model.named_parameters())
+        self.buffers = dict(model.named_buffers())
+
+    def losses(self, inputs: Tensor, targets: Tensor, progress: float) -> Float[Tensor, "seed column"]:
+        return self.objective(inputs[0], targets[0], progress).unsqueeze(0)
+
+    def outputs(self, inputs: Tensor) -> Float[Tensor, "seed batch ..."]:
+        return self.objective.model(inputs).unsqueeze(0)
+
+    def tensors(self, index: int) -> dict[str, Tensor]:
+        """Parameters and buffers of a seed, sharing memory with the program's."""
+        assert index == 0
+        return {**self.parameters, **self.buffers}
+
+    def seed_part(self, tensor: Tensor, index: int) -> Tensor:
+        """The part of a program-wide tensor that belongs to a seed."""
+        return tensor
+
+    def mode(self, training: bool) -> None:
+        self.objective.train(training)
+
+
+class Stacked:
+    """Several seeds: their parameters stacked along a first dimension, one vectorized program for all.
+
+    The seeds never mix: the summed loss has block-diagonal gradients and AdamW is elementwise. Results equal
+    those of single runs up to the rounding of batched matrix products.
+    """
+
+    def __init__(self, models: Sequence[nn.Module], terms: Sequence[LossTerm]) -> None:
+        self.objective = Objective(copy.deepcopy(models[0]), terms)
+        parameters, buffers = stack_module_state([Objective(model, terms) for model in models])
+        self.parameters = {k.removeprefix("model."): nn.Parameter(v.detach().clone()) for k, v in parameters.items()}
+        self.buffers = {k.removeprefix("model."): v for k, v in buffers.items()}
+        self._losses = vmap(self._one_loss, in_dims=(0, 0, 0, 0, None), randomness="different")
+        self._outputs = vmap(self._one_output, in_dims=(0, 0, None), randomness="different")
+
+    def _one_loss(self, p: dict, b: dict, inputs: Tensor, targets: Tensor, progress: float) -> Tensor:
+        state = {f"model.{k}": v for k, v in {**p, **b}.items()}
+        return functional_call(self.objective, state, (inputs, targets, progress))
+
+    def _one_output(self, p: dict, b: dict, inputs: Tensor) -> Tensor:
+        return functional_call(self.objective.model, {**p, **b}, (inputs,))
+
+    def losses(self, inputs: Tensor, targets: Tensor, progress: float) -> Float[Tensor, "seed column"]:
+        return self._losses(self.parameters, self.buffers, inputs, targets, progress)
+
+    def outputs(self, inputs: Tensor) -> Float[Tensor, "seed batch ..."]:
+        return self._outputs(self.parameters, self.buffers, inputs)
+
+    def tensors(self, index: int) -> dict[str, Tensor]:
+        return {k: v[index] for k, v in {**self.parameters, **self.buffers}.items()}
+
+    def seed_part(self, tensor: Tensor, index: int) -> Tensor:
+        return tensor[index]
+
+    def mode(self, training: bool) -> None:
+        self.objective.train(training)

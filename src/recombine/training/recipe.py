@@ -1,0 +1,98 @@
+"""How to train: every setting that changes a run's result, and two named recipes."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field
+
+from recombine.registry import Count, Family, NonNegative, Parameters, Positive, Share
+
+
+class Training(Parameters):
+    """Settings common to all recipes.
+
+    Attributes:
+        epochs: Passes over the training examples.
+        steps: Optimizer steps; overrides epochs.
+        batch: Examples per step. Batches run on across epoch ends, so all have this size.
+        sampling: "replacement": `samples` ID cells are drawn once, with replacement, and passed over in each epoch,
+            as in the paper; "once": each ID cell once per epoch.
+        samples: Number of cells drawn for sampling = "replacement".
+        bumps: Train on this many ID cells, drawn once without replacement, instead of all of them or of `samples`.
+        stripes: Also train on all single-factor scenes (for a bump: the stripes).
+        stripe_repeats: How often each stripe occurs in an epoch.
+        learning_rate, weight_decay, beta2: AdamW's.
+        schedule: Learning rate "constant", or "cosine" down to 0 at the last step.
+        warmup: Share of the steps over which the learning rate rises linearly at the start.
+        stop_below: Stop once the ID error (estimated on `evaluate_cells` cells) is at or below this.
+        stop_patience: Stop after this many evaluations without a new lowest ID error.
+        evaluate_every: Steps between evaluations of ID and OOD error.
+        evaluate_cells: At most so many ID cells, and so many OOD cells, drawn once, serve for evaluations.
+        allow_unseen: Accept hold-outs that take single factor values out of training.
+    """
+
+    epochs: Count
+    steps: Count | None = None
+    batch: Count
+    sampling: Literal["replacement", "once"]
+    samples: Count = 2000
+    bumps: Annotated[int, Field(ge=0)] | None = None
+    stripes: bool = False
+    stripe_repeats: Count = 1
+    learning_rate: Positive
+    weight_decay: NonNegative = 0.01
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
+    schedule: Literal["constant", "cosine"]
+    warmup: Share = 0.0
+    stop_below: Positive | None = None
+    stop_patience: Count | None = None
+    evaluate_every: Count = 50
+    evaluate_cells: Count = 128
+    allow_unseen: bool = False
+
+    def total_steps(self, examples: int) -> int:
+        """Steps of a whole run when an epoch has this many examples."""
+        return self.steps if self.steps is not None else math.ceil(self.epochs * examples / self.batch)
+
+    def learning_rate_at(self, step: int, total: int) -> float:
+        """The learning rate of step 0 … total − 1."""
+        rising = self.warmup * total
+        factor = min(1.0, (step + 1) / rising) if rising >= 1 else 1.0
+        if self.schedule == "cosine":
+            factor *= 0.5 * (1 + math.cos(math.pi * step / total))
+        return self.learning_rate * factor
+
+
+class Paper(Training):
+    """The original experiments': 2000 ID samples drawn with replacement, 50 epochs, AdamW at 1e-3, batch 32."""
+
+    kind: Literal["paper"] = "paper"
+    epochs: Count = 50
+    batch: Count = 32
+    sampling: Literal["replacement", "once"] = "replacement"
+    learning_rate: Positive = 1e-3
+    schedule: Literal["constant", "cosine"] = "constant"
+
+
+class Recommended(Training):
+    """Reaches the same ID error sooner: small batches, each ID cell once per epoch, high rate with cosine decay."""
+
+    kind: Literal["recommended"] = "recommended"
+    epochs: Count = 16
+    batch: Count = 16
+    sampling: Literal["replacement", "once"] = "once"
+    learning_rate: Positive = 3e-3
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    schedule: Literal["constant", "cosine"] = "cosine"
+    warmup: Share = 0.05
+
+
+RECIPES = Family("training")
+RECIPES.models = {"paper": Paper, "recommended": Recommended}
+
+
+def recipe(kind: str = "paper", **settings: Any) -> Training:
+    """A recipe by name with some settings changed: recipe("paper", epochs=20)."""
+    return cast("Training", RECIPES.validate({"kind": kind, **settings}))

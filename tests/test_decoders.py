@@ -1,0 +1,427 @@
+"""Decoders: the contract every one keeps, and the CNN against the transposed convolutions it stands for."""
+
+import json
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from torch import nn
+
+from recombine import decoders
+from recombine.activations import nonlinearities
+from recombine.decoders import CNN, DECODERS, MLP, Decoder, Encoder, PixelMLP, Transformer
+from recombine.decoders.cnn import SameConvolution, Spread
+from recombine.encodings import Bump as BumpCode
+from recombine.errors import InputError, StoreError
+from recombine.factors import FactorSpace
+from recombine.files import write_json
+from recombine.holdouts import centre
+from recombine.scenes import Bump
+from recombine.task import Sizes, Task
+
+# A small network of every kind, and the number of its nonlinearities; a new decoder joins the contract by one entry.
+CASES = {
+    "cnn": ({"depth": 3, "width": 8}, 4),
+    "mlp": ({"depth": 3, "width": 16}, 3),
+    "transformer": ({"depth": 2, "width": 16, "heads": 2, "feedforward": 24}, 2),
+    "pixel_mlp": ({"depth": 2, "width": 16}, 2),
+    "encoder": ({"width": 16}, 4),
+}
+SIZES = {
+    "14×14": Sizes(10, (14, 14)),
+    "odd": Sizes(7, (13, 13)),
+    "rectangular": Sizes(9, (14, 28)),
+    "tall": Sizes(9, (21, 5)),
+    "tiny": Sizes(3, (3, 3)),
+}
+kinds = pytest.mark.parametrize("kind", DECODERS.components)
+sizes_ = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+
+
+def build(kind: str, sizes: Sizes = SIZES["14×14"], seed: int = 0) -> Decoder:
+    return DECODERS.build({"kind": kind, **CASES[kind][0]}, sizes).initialize(seed)
+
+
+def inputs(model: Decoder, n: int = 4, dtype: torch.dtype = torch.float) -> torch.Tensor:
+    shape = model.sizes.image_shape if model.inverse else (model.sizes.code_size,)
+    return torch.rand(n, *shape, generator=torch.Generator().manual_seed(1), dtype=dtype)
+
+
+def weights(model: nn.Module) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in model.parameters()]
+
+
+# --- contract ---------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_is_under_contract():
+    assert set(CASES) == set(DECODERS.components)
+
+
+@kinds
+@sizes_
+def test_output_shape(kind, sizes):
+    model = build(kind, sizes)
+    expected = (sizes.code_size,) if model.inverse else sizes.image_shape
+    assert model(inputs(model)).shape == (4, *expected)
+    assert model(inputs(model, n=1)).shape == (1, *expected)
+
+
+@kinds
+@sizes_
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float, 1e-5), (torch.double, 1e-12)], ids=["32", "64"])
+def test_a_batch_is_its_stacked_singles(kind, sizes, dtype, tolerance):
+    model = build(kind, sizes).to(dtype)
+    batch = inputs(model, dtype=dtype)
+    together = model(batch)
+    assert together.dtype == dtype
+    singles = torch.cat([model(one.unsqueeze(0)) for one in batch])
+    assert torch.allclose(together, singles, rtol=0, atol=tolerance)
+    assert not torch.allclose(together[0], together[1], rtol=0, atol=10 * tolerance)
+
+
+@kinds
+@pytest.mark.parametrize("dtype", [torch.float, torch.double, torch.bfloat16], ids=str)
+def test_saving_and_loading_changes_no_bit(kind, dtype, tmp_path):
+    model = build(kind).to(dtype)
+    model.save_pretrained(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+    again = decoders.load(tmp_path)
+    assert type(again) is type(model)
+    assert again.config == model.config
+    assert again.sizes == model.sizes
+    for (name, a), (other, b) in zip(model.state_dict().items(), again.state_dict().items(), strict=True):
+        assert name == other
+        assert a.dtype == b.dtype == dtype
+        assert a.stride() == b.stride()
+        assert torch.equal(a, b)
+    if dtype == torch.bfloat16:
+        return  # not every processor computes in it
+    batch = inputs(model, dtype=dtype)
+    assert torch.equal(model(batch), again(batch))
+    assert torch.equal(type(model).from_pretrained(tmp_path)(batch), model(batch))
+
+
+@kinds
+def test_initial_weights_are_a_function_of_the_seed(kind):
+    model = build(kind, seed=3)
+    first = weights(model)
+    assert all(map(torch.equal, first, weights(build(kind, seed=3))))
+    other = weights(model.initialize(4))
+    random = [i for i, w in enumerate(first) if w.unique().numel() > 1]  # not norms and slopes, which start constant
+    assert len(random) >= 4
+    assert not any(torch.equal(first[i], other[i]) for i in random)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(1)
+    assert all(map(torch.equal, first, weights(model.initialize(3))))
+
+
+@kinds
+def test_initialize_leaves_the_global_random_state_alone(kind):
+    model = build(kind)
+    before = torch.get_rng_state()
+    model.initialize(5)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@kinds
+def test_initialize_draws_from_the_distribution_of_construction(kind):
+    """Weights are uniform, so that their largest size tells the distribution."""
+    built = DECODERS.build({"kind": kind, **CASES[kind][0]}, SIZES["14×14"])
+    names = [name for name, p in built.named_parameters() if p.numel() > 200]
+    before = {name: p.abs().max().item() for name, p in built.named_parameters()}
+    after = {name: p.abs().max().item() for name, p in built.initialize(0).named_parameters()}
+    assert names
+    for name in names:
+        assert after[name] == pytest.approx(before[name], rel=0.05), name
+
+
+@kinds
+def test_activations_are_named_and_counted(kind):
+    model, count = build(kind), CASES[kind][1]
+    batch = inputs(model)
+    seen = model.activations(batch)
+    assert list(seen) == ["in", *(str(i) for i in range(1, count + 1)), "out"]
+    assert torch.equal(seen["in"], batch)
+    assert torch.equal(seen["out"], model(batch))
+    assert nonlinearities(model) == [f"layers.{i}.act" for i in range(1, count + 1)]
+    for i in range(1, count + 1):
+        assert len(seen[str(i)]) == len(batch)
+        if kind != "pixel_mlp":  # the only one whose nonlinearity is no ReLU
+            assert seen[str(i)].min() == 0
+    assert not any(m._forward_hooks for m in model.modules())
+
+
+@kinds
+def test_a_wrong_size_is_explained(kind):
+    model = build(kind)
+    wrong = torch.zeros(2, 15, 14) if model.inverse else torch.zeros(2, 11)
+    what, shape = ("images", "14, 14") if model.inverse else ("codes", "10")
+    with pytest.raises(InputError) as caught:
+        model(wrong)
+    assert f"This {type(model).__name__} takes {what} of shape (batch, {shape}). Got {tuple(wrong.shape)}." in str(
+        caught.value
+    )
+    assert f"Build it from the task whose {what} it is given." in str(caught.value)
+
+
+@kinds
+def test_every_parameter_gets_a_gradient(kind):
+    model = build(kind)
+    model(inputs(model)).square().sum().backward()
+    for name, p in model.named_parameters():
+        assert p.grad is not None, name
+        assert p.grad.abs().sum() > 0, name
+
+
+@kinds
+def test_built_from_a_task_or_its_sizes(kind):
+    space = FactorSpace(x=14, y=14)
+    task = Task(Bump(space), BumpCode(space), centre(space, 4, 9))
+    model = DECODERS.build({"kind": kind, **CASES[kind][0]}, task)
+    assert model.sizes == Sizes(28, (14, 14)) == task.sizes
+    assert model.config == {**model.config, "kind": kind, **CASES[kind][0]}
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_depth_is_the_number_of_layers(depth):
+    assert nonlinearities(MLP(SIZES["tiny"], depth=depth, width=4)) == [f"layers.{i + 1}.act" for i in range(depth)]
+    assert len(nonlinearities(CNN(SIZES["tiny"], depth=depth, width=4))) == depth + 1
+    assert len(nonlinearities(PixelMLP(SIZES["tiny"], depth=depth, width=4))) == depth
+    assert len(nonlinearities(Transformer(SIZES["tiny"], depth=depth, width=4, heads=2))) == depth
+
+
+# --- the CNN ----------------------------------------------------------------------------------------------------
+
+
+def transposed_stack(model: CNN, depth: int, width: int) -> nn.Sequential:
+    """The network as the paper writes it, given the weights of ours."""
+    layers: list[nn.Module] = [nn.ConvTranspose2d(model.sizes.code_size, width, 7), nn.ReLU()]
+    side = 7
+    for _ in range(depth):
+        if side < max(model.sizes.image_shape):
+            layers += [nn.ConvTranspose2d(width, width, 4, stride=2, padding=1), nn.ReLU()]
+            side *= 2
+        else:
+            layers += [nn.ConvTranspose2d(width, width, 3, stride=1, padding=1), nn.ReLU()]
+    layers.append(nn.ConvTranspose2d(width, 1, 3, stride=1, padding=1))
+    stack = nn.Sequential(*layers).to(model.out.weight.dtype)
+    ours = [m for m in model.modules() if isinstance(m, nn.ConvTranspose2d | nn.Conv2d)]
+    theirs = [m for m in layers if isinstance(m, nn.ConvTranspose2d)]
+    with torch.no_grad():
+        for mine, its in zip(ours, theirs, strict=True):
+            # a transposed convolution of stride 1 is a convolution with its kernel turned by 180°, its channels swapped
+            same = isinstance(mine, SameConvolution)
+            its.weight.copy_(mine.weight.flip(-1, -2).transpose(0, 1) if same else mine.weight)
+            its.bias.copy_(mine.bias)
+    return stack
+
+
+@pytest.mark.parametrize("depth", [2, 4])
+@pytest.mark.parametrize("image", [(28, 28), (14, 14), (20, 20), (24, 16)], ids=str)
+def test_cnn_equals_the_transposed_convolutions_of_the_paper(depth, image):
+    model = CNN(Sizes(12, image), depth=depth, width=6).initialize(0).double()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(3)  # so that biases and weights count
+    stack = transposed_stack(model, depth, 6)
+    code = torch.rand(5, 12, generator=torch.Generator().manual_seed(2), dtype=torch.double)
+    expected = stack(code[:, :, None, None])
+    if expected.shape[-2:] != image:
+        expected = F.interpolate(expected, image, mode="bilinear", align_corners=False)
+    assert torch.allclose(model(code), expected.squeeze(1), rtol=0, atol=1e-12)
+    assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in stack.parameters())
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (lambda: Spread(20, 16), lambda: nn.ConvTranspose2d(20, 16, 7)),
+        (lambda: SameConvolution(16, 16), lambda: nn.ConvTranspose2d(16, 16, 3, padding=1)),
+        (lambda: SameConvolution(64, 1), lambda: nn.ConvTranspose2d(64, 1, 3, padding=1)),
+    ],
+    ids=["first", "same", "last"],
+)
+def test_cnn_layers_start_like_transposed_convolutions(ours, theirs):
+    torch.manual_seed(0)
+    mine, its = ours(), theirs()
+    bound = 1 / math.sqrt(its.weight.shape[1] * its.weight.shape[2] * its.weight.shape[3])
+    for a, b in ((mine.weight, its.weight), (mine.bias, its.bias)):
+        assert a.numel() == b.numel()
+        assert a.abs().max() <= bound
+        assert b.abs().max() <= bound
+    assert mine.weight.abs().max() > 0.95 * bound
+    assert mine.weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.1)
+    assert abs(mine.weight.mean().item()) < 0.2 * bound
+
+
+def test_cnn_starts_like_transposed_convolutions_after_initialize():
+    model = CNN(Sizes(56, (28, 28)), depth=4, width=64).initialize(0)
+    first = model.layers[0].conv.weight
+    assert first.abs().max().item() == pytest.approx(1 / math.sqrt(64 * 49), rel=1e-2)
+    assert model.out.weight.abs().max().item() == pytest.approx(1 / 3, rel=2e-2)
+
+
+def test_cnn_is_channels_last():
+    model = CNN(Sizes(12, (28, 28)), depth=4, width=8)
+    seen = model.activations(inputs(model))
+    assert all(seen[str(i)].is_contiguous(memory_format=torch.channels_last) for i in range(1, 6))
+    assert model.layers[0].conv.weight.permute(0, 2, 3, 1).is_contiguous()
+
+
+def test_cnn_sides_double_until_they_reach_the_image():
+    seen = build("cnn", Sizes(5, (14, 14))).activations(torch.rand(2, 5))
+    assert [seen[str(i)].shape[-1] for i in range(1, 5)] == [7, 14, 14, 14]
+    seen = build("cnn", Sizes(5, (20, 28))).activations(torch.rand(2, 5))
+    assert [seen[str(i)].shape[-1] for i in range(1, 5)] == [7, 14, 28, 28]
+    assert seen["out"].shape == (2, 20, 28)
+
+
+# --- the others -------------------------------------------------------------------------------------------------
+
+
+def test_pixel_mlp_sees_each_pixel_alone():
+    """Changing one pixel's position changes that pixel only; in a transformer it changes others too."""
+    for kind, alone in (("pixel_mlp", True), ("transformer", False)):
+        model = build(kind)
+        batch = inputs(model)
+        before = model(batch).flatten(1)
+        with torch.no_grad():
+            model.tokens.positions[17] += 1.0  # type: ignore[union-attr, index, operator]
+        changed = (model(batch).flatten(1) - before).abs() > 1e-7
+        assert changed[:, 17].all()
+        assert changed.sum().item() == len(batch) or not alone
+        assert changed.sum() > len(batch) or alone
+
+
+def test_pixel_positions_differ():
+    positions = build("pixel_mlp", SIZES["rectangular"]).tokens.positions
+    assert positions.shape == (14 * 28, 16)
+    assert torch.pdist(positions).min() > 0.1
+
+
+def test_transformer_layer_is_torchs_own():
+    """Our block against nn.TransformerEncoderLayer (post-norm, no dropout) with the same weights."""
+    model = build("transformer").double()
+    block = model.layers[0]
+    layer = nn.TransformerEncoderLayer(16, 2, 24, dropout=0.0, batch_first=True).double()
+    state = {
+        "self_attn.in_proj_weight": block.attend_in.weight, "self_attn.in_proj_bias": block.attend_in.bias,
+        "self_attn.out_proj.weight": block.attend_out.weight, "self_attn.out_proj.bias": block.attend_out.bias,
+        "linear1.weight": block.widen.weight, "linear1.bias": block.widen.bias,
+        "linear2.weight": block.narrow.weight, "linear2.bias": block.narrow.bias,
+        "norm1.weight": block.norm_attention.weight, "norm1.bias": block.norm_attention.bias,
+        "norm2.weight": block.norm_feedforward.weight, "norm2.bias": block.norm_feedforward.bias,
+    }  # fmt: skip
+    layer.load_state_dict(state)
+    tokens = torch.rand(3, 9, 16, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(block(tokens), layer(tokens), rtol=0, atol=1e-12)
+
+
+def test_mlp_is_a_chain_of_linear_layers():
+    model = build("mlp")
+    batch = inputs(model)
+    hidden = batch
+    for layer in model.layers:
+        hidden = F.relu(F.linear(hidden, layer.linear.weight, layer.linear.bias))
+    assert torch.equal(model(batch), model.out(hidden).reshape(4, 14, 14))
+
+
+# --- bad input --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: CNN(Sizes(56, (28, 20)), depth=1),
+            "A CNN of depth 1 reaches a side of 14 pixels, but the image is 28×20. Use depth ≥ 2.",
+        ),
+        (lambda: CNN(Sizes(56, (100, 100)), depth=3), "Use depth ≥ 4."),
+        (lambda: CNN(Sizes(56, (28, 28)), depth=0), "greater than or equal to 1. Got 0 instead."),
+        (lambda: MLP(Sizes(56, (28, 28)), dept=2, witdh=3), "(did you mean 'depth'?)"),  # type: ignore[call-arg]
+        (lambda: MLP(Sizes(56, (28, 28)), dept=2, witdh=3), "(did you mean 'width'?)"),  # type: ignore[call-arg]
+        (lambda: Transformer(Sizes(56, (28, 28)), width=18, heads=2), "a width divisible by 4"),
+        (lambda: Transformer(Sizes(56, (28, 28)), width=16, heads=3), "divisible by its heads. Got 16 and 3."),
+        (lambda: PixelMLP(Sizes(56, (28, 28)), width=10), "divisible by 4 (sines and cosines of two axes). Got 10."),
+        (lambda: Encoder(Sizes(56, (28, 28)), depth=4), "Unknown parameter 'depth' of decoder 'encoder'"),  # type: ignore[call-arg]
+        (
+            lambda: DECODERS.build({"kind": "cnnn"}, SIZES["tiny"]),
+            "no decoder of kind 'cnnn' (did you mean 'cnn'?). Kinds: cnn,",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_input_is_explained(make, message):
+    with pytest.raises(InputError) as caught:
+        make()
+    assert message in str(caught.value)
+
+
+def test_the_depth_an_error_advises_is_enough():
+    for side in (8, 14, 15, 28, 29, 57):
+        if side > 14:
+            with pytest.raises(InputError, match="Use depth ≥"):
+                CNN(Sizes(4, (side, side)), depth=1, width=2)
+        needed = math.ceil(math.log2(side / 7))
+        assert CNN(Sizes(4, (side, side)), depth=needed, width=2)(torch.rand(1, 4)).shape == (1, side, side)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    build("mlp").save_pretrained(tmp_path)
+    return tmp_path
+
+
+def message_of(folder) -> str:
+    with pytest.raises(StoreError) as caught:
+        decoders.load(folder)
+    return str(caught.value)
+
+
+def test_loading_what_is_missing_or_foreign(saved):
+    with pytest.raises(StoreError, match="holds a MLP, not a CNN"):
+        CNN.from_pretrained(saved)
+    assert "config.json is missing" in message_of(saved / "elsewhere")
+    (saved / "model.safetensors").unlink()
+    assert "model.safetensors is missing" in message_of(saved)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sizes": None}, "does not describe a decoder"),
+        ({"sizes": {"code_size": 10}}, "does not describe a decoder"),
+        ({"sizes": {"code_size": "many", "image_shape": [14, 14]}}, "does not describe a decoder"),
+        ({"sizes": {"code_size": -3, "image_shape": [14, 14]}}, "does not describe a decoder"),
+        ({"sizes": {"code_size": 10, "image_shape": [14]}}, "does not describe a decoder"),
+        ({"kind": "mpl"}, "(did you mean 'mlp'?)"),
+        ({"width": -1}, "greater than or equal to 1"),
+        ({"wdith": 4}, "(did you mean 'width'?)"),
+        ({"width": 17}, "model.safetensors does not fit its config.json"),
+        ({"depth": 2}, "model.safetensors does not fit its config.json"),
+    ],
+)
+def test_loading_a_changed_configuration(saved, change, message):
+    config = json.loads((saved / "config.json").read_text())
+    write_json(saved / "config.json", {**config, **change})
+    assert message in message_of(saved)
+
+
+@pytest.mark.parametrize("content", ["[1, 2]", "null", "3", '"text"', "{", ""])
+def test_loading_a_foreign_configuration(saved, content):
+    (saved / "config.json").write_text(content)
+    assert "config.json" in message_of(saved)
+
+
+def test_loading_changed_weights(saved):
+    path = saved / "model.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-100])
+    assert "truncated or no safetensors file" in message_of(saved)
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert "its digest does not match" in message_of(saved)
+    save_file({"weight": torch.zeros(3, dtype=torch.bfloat16)}, path)
+    assert "was not written by recombine" in message_of(saved)

@@ -1,0 +1,193 @@
+"""The training loop: learning, batching of seeds, terms, stopping, failures."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import recombine as rc
+from recombine.errors import InputError, TrainingDiverged
+from recombine.training import Batch, recipe
+from recombine.training.loop import Loop
+
+
+@pytest.fixture
+def task():
+    space = rc.FactorSpace(x=8, y=8)
+    return rc.Task(rc.scenes.Bump(space), rc.encodings.Bump(space), rc.holdouts.centre(space, 2, 5))
+
+
+def fast(**settings):
+    return recipe("recommended", **{"steps": 40, "evaluate_every": 10, **settings})
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+class Shrink:
+    """A loss term: mean square of all weights."""
+
+    name = "shrink"
+
+    def __init__(self, weight):
+        self.weight = weight
+
+    def __call__(self, model: nn.Module, batch: Batch):
+        return self.weight * sum(p.square().mean() for p in model.parameters()) * (1 - batch.progress)
+
+
+def test_training_learns_the_trained_combinations(task):
+    run = rc.train(rc.decoders.MLP(task, width=64), task, training=fast(steps=600))
+    assert run.history[-1]["id_mse"] < 0.1 * run.history[0]["id_mse"]
+    assert run.scores.summary()["id", "mse"].mean < run.scores.summary()["ood", "mse"].mean
+    assert run.losses.shape == (600, 2)
+
+
+@pytest.mark.parametrize("decoder", [rc.decoders.MLP, rc.decoders.CNN, rc.decoders.PixelMLP, rc.decoders.Transformer])
+def test_same_seed_same_result_and_the_global_random_state_is_left_alone(task, decoder):
+    models = [decoder(task, depth=1, width=8) for _ in range(3)]
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    runs = [rc.train(model, task, seed=s, training=fast(steps=5)) for model, s in zip(models, (0, 0, 1))]
+    assert torch.equal(torch.rand(1), expected)
+    assert torch.equal(weights(runs[0].model), weights(runs[1].model))
+    assert not torch.equal(weights(runs[0].model), weights(runs[2].model))
+
+
+def test_seeds_trained_together_equal_seeds_trained_alone(task):
+    model = rc.decoders.MLP(task, width=32)
+    together = rc.train_seeds(model, task, [0, 1, 2], training=fast(), terms=[Shrink(1e-3)], together=True)
+    alone = rc.train_seeds(model, task, [0, 1, 2], training=fast(), terms=[Shrink(1e-3)], together=False)
+    for a, b in zip(together, alone):
+        torch.testing.assert_close(a.losses, b.losses, rtol=1e-4, atol=1e-9)
+        torch.testing.assert_close(weights(a.model), weights(b.model), rtol=1e-3, atol=1e-5)
+    assert not torch.equal(together[0].losses, together[1].losses)
+
+
+def test_training_alone_equals_the_plain_loop_anyone_would_write(task):
+    training = fast(steps=12, schedule="constant", warmup=0.0)
+    run = rc.train(rc.decoders.MLP(task, width=16), task, seed=3, training=training)
+
+    model = rc.decoders.MLP(task, width=16).initialize(3)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), training.learning_rate, betas=(0.9, training.beta2), weight_decay=training.weight_decay
+    )
+    from recombine.training.data import Examples, Order, drawn_rows
+
+    examples = Examples(task, training, torch.device("cpu"))
+    order = Order(drawn_rows(examples, training, 3), training.batch, 3)
+    for step in range(12):
+        codes, images = examples.batch(order(step))
+        optimizer.zero_grad()
+        ((model(codes) - images) ** 2).mean().backward()
+        optimizer.step()
+    torch.testing.assert_close(weights(run.model), weights(model), rtol=1e-5, atol=1e-7)
+
+
+def test_terms_are_added_logged_and_scheduled(task):
+    run = rc.train(rc.decoders.MLP(task, width=16), task, training=fast(), terms=[Shrink(0.5)])
+    assert run.loss_names == ["loss", "mse", "shrink"]
+    torch.testing.assert_close(run.losses[:, 0], run.losses[:, 1] + run.losses[:, 2])
+    assert run.losses[-1, 2] < 0.1 * run.losses[0, 2]
+    assert run.history[-1]["shrink"] > 0
+
+
+def test_history_has_the_mean_loss_between_evaluations(task):
+    run = rc.train(rc.decoders.MLP(task, width=16), task, training=fast(steps=25))
+    assert [row["step"] for row in run.history] == [10, 20, 25]
+    assert run.history[1]["loss"] == pytest.approx(run.losses[10:20, 0].mean().item(), rel=1e-5)
+    assert run.history[2]["loss"] == pytest.approx(run.losses[20:25, 0].mean().item(), rel=1e-5)
+
+
+def test_evaluation_estimates_the_true_errors(task):
+    run = rc.train(rc.decoders.MLP(task, width=16), task, training=fast())
+    summary = run.scores.summary()  # 64 cells: all of them serve for evaluation
+    assert run.history[-1]["id_mse"] == pytest.approx(summary["id", "mse"].mean, rel=1e-4)
+    assert run.history[-1]["ood_mse"] == pytest.approx(summary["ood", "mse"].mean, rel=1e-4)
+
+
+def test_stop_below_ends_each_seed_where_it_would_have_ended_alone(task):
+    model, training = rc.decoders.MLP(task, width=32), fast(steps=400, stop_below=8e-3)
+    together = rc.train_seeds(model, task, range(4), training=training, together=True)
+    alone = rc.train_seeds(model, task, range(4), training=training, together=False)
+    assert [run.steps for run in together] == [run.steps for run in alone]
+    assert all(run.stopped_early and run.steps < 400 for run in together)
+    assert len({run.steps for run in together}) > 1  # so that some seeds stopped before others
+    for a, b in zip(together, alone):
+        assert a.history[-1]["id_mse"] <= 8e-3
+        assert a.losses.shape == b.losses.shape
+        torch.testing.assert_close(weights(a.model), weights(b.model), rtol=1e-2, atol=1e-4)
+
+
+def test_patience_stops_when_nothing_improves(task):
+    run = rc.train(
+        rc.decoders.MLP(task, width=16), task, training=fast(steps=400, learning_rate=1e-12, stop_patience=3)
+    )
+    assert run.stopped_early
+    assert run.steps <= 100
+
+
+def test_divergence_names_seed_step_and_causes(task):
+    with pytest.raises(TrainingDiverged, match=r"seed 7 .* at step \d+ \(loss, mse\).*learning rate .* 1e\+18"):
+        rc.train(rc.decoders.MLP(task), task, seed=7, training=recipe("paper", steps=60, learning_rate=1e18))
+
+
+def test_one_diverging_seed_does_not_take_the_others_with_it(task):
+    models = [rc.decoders.MLP(task, width=16).initialize(s) for s in (0, 1)]
+    with torch.no_grad():
+        next(models[0].parameters()).fill_(math.nan)
+    loop = Loop(models, task, [0, 1], fast(), [], "cpu", None)
+    loop.run(60.0, False)
+    failed, fine = loop.outcomes()
+    assert isinstance(failed, TrainingDiverged)
+    alone = rc.train(rc.decoders.MLP(task, width=16), task, seed=1, training=fast())
+    torch.testing.assert_close(weights(fine.model), weights(alone.model), rtol=1e-3, atol=1e-5)
+
+
+def test_a_users_own_module_is_trained_from_the_weights_it_has(task):
+    torch.manual_seed(0)
+    own = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Dropout(0.1), nn.Linear(32, 64), nn.Unflatten(1, (8, 8)))
+    before = weights(own)
+    run = rc.train(own, task, training=fast(steps=1, learning_rate=1e-9))
+    torch.testing.assert_close(weights(own), before, rtol=1e-5, atol=1e-7)
+    assert run.model is own
+    assert run.model.training
+
+
+def test_a_decoder_is_trained_on_from_where_it_is_when_asked(task):
+    first = rc.train(rc.decoders.MLP(task, width=16), task, training=fast(steps=200))
+    again = rc.train(first.model, task, training=fast(), fresh=False)
+    assert again.losses[0, 0] < 0.5 * first.losses[0, 0]
+
+
+def test_the_inverse_experiment_trains_and_is_scored_in_factor_steps():
+    space = rc.FactorSpace(x=8, y=8)
+    task = rc.Task(rc.scenes.Bump(space), rc.encodings.Bump(space), rc.holdouts.centre(space, 2, 5), inverse=True)
+    run = rc.train(rc.decoders.Encoder(task, width=32), task, training=fast(steps=300))
+    summary = run.scores.summary()
+    assert summary["id", "localized"].mean > 0.9
+    assert math.isnan(summary["id", "ssim"].mean)
+
+
+def test_a_decoder_for_another_task_is_an_error(task):
+    space = rc.FactorSpace(x=9, y=9)
+    other = rc.Task(rc.scenes.Bump(space), rc.encodings.Bump(space), rc.holdouts.centre(space, 2, 5))
+    with pytest.raises(InputError, match=r"takes codes of shape \(batch, 18\). Got \(2, 16\)"):
+        rc.train(rc.decoders.MLP(other), task)
+    with pytest.raises(InputError, match=r"outputs of shape \(2, 8, 8\). Got \(2, 16\)"):
+        rc.train(nn.Identity(), task)
+    with pytest.raises(InputError, match="images to codes"):
+        rc.train(rc.decoders.Encoder(task), task)
+
+
+def test_a_device_that_is_not_there_is_an_error(task):
+    with pytest.raises(InputError, match=r"no device 'cuda:99' here. Devices: auto, cpu"):
+        rc.train(rc.decoders.MLP(task), task, device="cuda:99")
+
+
+def test_seeds_must_differ(task):
+    with pytest.raises(InputError, match="Each seed may occur once"):
+        rc.train_seeds(rc.decoders.MLP(task), task, [1, 1])

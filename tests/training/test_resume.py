@@ -1,0 +1,168 @@
+"""A killed run goes on bit for bit, and a damaged checkpoint is noticed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+import recombine as rc
+from recombine import files
+from recombine.config import RunConfig
+from recombine.errors import StoreError
+from recombine.store import Store
+from recombine.training import recipe
+
+RESULTS = ("model/model.safetensors", "scores.csv", "history.jsonl", "losses.safetensors")
+TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "training.kind=recommended",
+        "training.steps=150", "training.evaluate_every=7"]  # fmt: skip
+MODELS = {
+    "cnn": [*TINY, "decoder.kind=cnn", "decoder.depth=2", "decoder.width=8"],
+    "mlp, three seeds together": [*TINY, "decoder.kind=mlp", "decoder.width=32", "training.stop_below=0.004"],
+}
+# Checkpoints after every step, and slow enough for a kill to land in the middle of the run.
+WORKER = """
+import sys, time, json
+from recombine.config import RunConfig
+from recombine.store import Store
+from recombine.training.loop import Loop
+advance = Loop._advance
+Loop._advance = lambda self: (time.sleep(0.004), advance(self))
+words, seeds, out = json.loads(sys.argv[1])
+Store(out).train([RunConfig.parse([*words, f"seed={s}"]) for s in seeds], checkpoint_seconds=0.0, device="cpu")
+"""
+
+
+def start(words, seeds, out):
+    """Start a worker; what it says goes to a file beside its store."""
+    command = [sys.executable, "-c", WORKER, json.dumps([words, seeds, str(out)])]
+    with said(out).open("w") as file:
+        return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=file)
+
+
+def said(out: Path) -> Path:
+    return out.with_suffix(".log")
+
+
+def wait_for_step(path: Path, step: int, process):
+    from recombine.training.checkpoint import steps_done
+
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the run ended too early"
+        if path.exists() and steps_done(path) >= step:
+            return
+        time.sleep(0.01)
+    raise AssertionError("the run never got there")
+
+
+@pytest.mark.parametrize(
+    ("name", "stop", "steps"),
+    [
+        ("cnn", signal.SIGKILL, (20, 45)),
+        ("mlp, three seeds together", signal.SIGKILL, (20, 45)),
+        ("mlp, three seeds together", signal.SIGINT, (30,)),
+    ],
+)
+def test_a_stopped_run_goes_on_to_bit_identical_results(tmp_path, name, stop, steps):
+    words, seeds = MODELS[name], [0, 1, 2] if "seeds" in name else [0]
+    configs = [RunConfig.parse([*words, f"seed={s}"]) for s in seeds]
+    undisturbed = start(words, seeds, tmp_path / "a")
+    assert undisturbed.wait(60) == 0, said(tmp_path / "a").read_text()
+
+    for step in steps:
+        process = start(words, seeds, tmp_path / "b")
+        wait_for_step(tmp_path / "b" / configs[-1].hash / "checkpoint.safetensors", step, process)
+        process.send_signal(stop)
+        code = process.wait(20)
+        if stop == signal.SIGKILL:
+            assert code == -signal.SIGKILL
+        else:
+            assert "Interrupted at step" in said(tmp_path / "b").read_text()
+        assert not any((tmp_path / "b" / c.hash / "run.json").exists() for c in configs)
+    last = start(words, seeds, tmp_path / "b")
+    assert last.wait(60) == 0, said(tmp_path / "b").read_text()
+
+    for config in configs:
+        for result in RESULTS:
+            a, b = (tmp_path / folder / config.hash / result for folder in "ab")
+            assert a.read_bytes() == b.read_bytes(), result
+        assert not (tmp_path / "b" / config.hash / "checkpoint.safetensors").exists()
+
+
+@pytest.fixture
+def task():
+    space = rc.FactorSpace(x=8, y=8)
+    return rc.Task(rc.scenes.Bump(space), rc.encodings.Bump(space), rc.holdouts.centre(space, 2, 5))
+
+
+def checkpointed(task, path, **settings):
+    training = recipe("recommended", **{"steps": 20, **settings})
+    return rc.train(rc.decoders.MLP(task, width=16), task, training=training, checkpoint=path, checkpoint_seconds=0.0)
+
+
+def test_a_checkpoint_of_other_settings_is_refused(task, tmp_path):
+    checkpointed(task, tmp_path / "c")
+    with pytest.raises(StoreError, match="belongs to a run with other settings"):
+        checkpointed(task, tmp_path / "c", learning_rate=0.5)
+
+
+def test_a_truncated_checkpoint_is_refused(task, tmp_path):
+    checkpointed(task, tmp_path / "c")
+    (tmp_path / "c").write_bytes((tmp_path / "c").read_bytes()[:-100])
+    with pytest.raises(StoreError, match=r"c cannot be read: .* truncated"):
+        checkpointed(task, tmp_path / "c")
+
+
+def test_a_tampered_checkpoint_is_refused(task, tmp_path):
+    checkpointed(task, tmp_path / "c")
+    content = bytearray((tmp_path / "c").read_bytes())
+    content[-3] ^= 1
+    (tmp_path / "c").write_bytes(content)
+    with pytest.raises(StoreError, match="was changed after it was written"):
+        checkpointed(task, tmp_path / "c")
+
+
+def test_a_foreign_file_is_refused(task, tmp_path):
+    safetensors.torch.save_file({"a": torch.zeros(3)}, tmp_path / "c")
+    with pytest.raises(StoreError, match="not written by recombine"):
+        checkpointed(task, tmp_path / "c")
+
+
+def test_a_full_disk_leaves_the_last_good_checkpoint(task, tmp_path, monkeypatch):
+    checkpointed(task, tmp_path / "c", steps=10)
+    good = (tmp_path / "c").read_bytes()
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(StoreError, match=r"No space left on device. The previous version of it is untouched"):
+        files.write_bytes(tmp_path / "c", b"new")
+    assert (tmp_path / "c").read_bytes() == good
+    assert os.listdir(tmp_path) == ["c"]
+
+
+def test_checkpoints_change_nothing(task, tmp_path):
+    saved = checkpointed(task, tmp_path / "c", steps=25, evaluate_every=10)
+    plain = rc.train(rc.decoders.MLP(task, width=16), task, training=recipe("recommended", steps=25, evaluate_every=10))
+    assert saved.history == plain.history
+    assert torch.equal(saved.losses, plain.losses)
+
+
+def test_a_store_resumes_only_what_is_not_finished(tmp_path):
+    config = RunConfig.parse([*MODELS["mlp, three seeds together"], "seed=0"])
+    [run] = Store(tmp_path).train([config])
+    before = (run.path / "run.json").read_bytes()
+    Store(tmp_path).train([config])
+    assert (run.path / "run.json").read_bytes() == before
+    results = {name: (run.path / name).read_bytes() for name in RESULTS}
+    (run.path / "scores.csv").write_text("something else")
+    Store(tmp_path).train([config], force=True)
+    assert {name: (run.path / name).read_bytes() for name in RESULTS} == results
