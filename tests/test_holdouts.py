@@ -257,9 +257,15 @@ def test_random_is_seeded_and_exact():
     assert state[1] == np.random.get_state()[1].tolist()  # noqa: NPY002
 
 
-def test_bounds_survive_rounding_of_grid_values():
-    space = FactorSpace(x=discrete(11, step=0.1), y=continuous(0.0, 1.1, 11))
-    assert centre(space, 0.3, 0.7).n_ood == 25
+@pytest.mark.parametrize("step", [0.1, 0.3, 1 / 7])
+def test_bounds_survive_rounding_of_grid_values(step):
+    space = FactorSpace(x=discrete(40, step=step))
+    values = space.values(torch.arange(40))
+    for k in range(40):
+        held = gap(space, "x", k * step, k * step)
+        assert held.ood_cells.tolist() == [k]
+        assert held.contains(values.double()).nonzero().tolist() == [[k]]
+    assert centre(FactorSpace(x=discrete(11, step=0.1), y=continuous(0.0, 1.1, 11)), 0.3, 0.7).n_ood == 25
 
 
 def test_where_takes_a_function_of_the_named_factors():

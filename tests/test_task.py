@@ -6,7 +6,7 @@ import torch
 from recombine import encodings, holdouts, scenes
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
-from recombine.task import Sizes, Task
+from recombine.task import Task
 
 PLANE = FactorSpace(x=9, y=7)
 HELD = holdouts.centre(PLANE, 3, 5)
@@ -16,7 +16,8 @@ def test_forward_and_inverse_swap_inputs_and_targets():
     forward = Task(scenes.Bump(PLANE), encodings.OneHot(PLANE), HELD)
     inverse = Task(scenes.Bump(PLANE), encodings.OneHot(PLANE), HELD, inverse=True)
     values = PLANE.values(torch.arange(len(PLANE)))
-    assert forward.sizes == inverse.sizes == Sizes(16, (7, 9))
+    assert forward.sizes == inverse.sizes
+    assert (forward.sizes.code_size, forward.sizes.image_shape) == (16, (7, 9))
     assert (forward.input_shape, forward.target_shape) == ((16,), (7, 9))
     assert (inverse.input_shape, inverse.target_shape) == ((7, 9), (16,))
     assert torch.equal(forward.inputs(values), inverse.targets(values))

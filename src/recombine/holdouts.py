@@ -67,8 +67,17 @@ class Holdout:
 
     def __init__(self, space: FactorSpace, rule: Rule, config: dict[str, Any] | None = None) -> None:
         self.space = space
-        self.config: dict[str, Any] = config or {}
+        self._config = config
         self._rule = rule
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What rebuilds the hold-out; for a rule of one's own, its mask over the grid."""
+        return self._config or mask(self.space, self.mask).config
+
+    @config.setter
+    def config(self, config: dict[str, Any]) -> None:
+        self._config = config
 
     def contains(self, values: Float[Tensor, "*shape factor"]) -> Bool[Tensor, "*shape"]:
         """True for each combination of factor values that is held out."""

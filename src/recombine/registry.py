@@ -46,8 +46,9 @@ class Parameters(BaseModel):
 class Family:
     """Components of one sort, chosen by `kind`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, in_context: bool = True) -> None:
         self.name = name
+        self.in_context = in_context  # whether the first argument is a context (a space, a task) or a parameter
         self.components: dict[str, Callable[..., Any]] = {}
         self.models: dict[str, type[Parameters]] = {}
 
@@ -56,7 +57,7 @@ class Family:
 
         def decorate(target: T) -> T:
             function: Callable[..., Any] = target.__init__ if isinstance(target, type) else target
-            self.models[kind] = model = _model_of(function, kind, skip=2 if isinstance(target, type) else 1)
+            self.models[kind] = model = _model_of(function, kind, skip=isinstance(target, type) + self.in_context)
 
             @functools.wraps(function)
             def validated(*args: Any, **keywords: Any) -> Any:
@@ -91,10 +92,10 @@ class Family:
             )
         return validate(self.models[kind], config, f"{self.name} {kind!r}", prefix)
 
-    def build(self, config: Mapping[str, Any], context: Any) -> Any:
-        """Build a component from a configuration, in a context."""
+    def build(self, config: Mapping[str, Any], *context: Any) -> Any:
+        """Build a component from a configuration, in a context if the family has one."""
         parameters = self.validate(config).model_dump(exclude={"kind"})
-        return self.components[config["kind"]](context, **parameters)
+        return self.components[config["kind"]](*context, **parameters)
 
 
 def _model_of(function: Callable[..., Any], kind: str, skip: int) -> type[Parameters]:
@@ -137,9 +138,9 @@ def complaints(error: ValidationError, model: type[BaseModel], where: str, prefi
     for name, problem in {str(problem["loc"][0]): problem for problem in error.errors()}.items():
         path = prefix + name
         if problem["type"] == "extra_forbidden":
-            names = [prefix + name for name in model.model_fields if name != "kind"]
-            listed = f" Parameters: {', '.join(names)}." if names else " It takes no parameters."
-            yield f"Unknown parameter {path!r} of {where}{nearest(path, names)}.{listed}"
+            names = [field for field in model.model_fields if field != "kind"]
+            listed = f" Parameters: {', '.join(prefix + n for n in names)}." if names else " It takes no parameters."
+            yield f"Unknown parameter {path!r} of {where}{nearest(name, names, prefix)}.{listed}"
         elif problem["type"] == "missing":
             yield f"The {path!r} parameter of {where} is missing."
         else:
@@ -147,7 +148,7 @@ def complaints(error: ValidationError, model: type[BaseModel], where: str, prefi
             yield f"The {path!r} parameter of {where} is wrong: {what}. Got {problem['input']!r} instead."
 
 
-def nearest(name: str, valid: Iterable[str]) -> str:
-    """', did you mean …?' for the closest valid name, or nothing."""
+def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
+    """' (did you mean …?)' for the closest valid name, shown after its prefix, or nothing."""
     close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    return f" (did you mean {prefix + close[0]!r}?)" if close else ""

@@ -20,6 +20,7 @@ class Sizes(NamedTuple):
 
     code_size: int
     image_shape: tuple[int, int]
+    factor_sizes: tuple[int, ...] = ()  # number of values of each factor
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Task:
 
     @property
     def sizes(self) -> Sizes:
-        return Sizes(self.encoding.size, self.scene.image_shape)
+        return Sizes(self.encoding.size, self.scene.image_shape, self.space.shape)
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -5,5 +5,18 @@ from recombine.decoders.decoder import DECODERS, Decoder, load
 from recombine.decoders.encoder import Encoder
 from recombine.decoders.mlp import MLP
 from recombine.decoders.pixels import PixelMLP, Transformer
+from recombine.decoders.rendered import FactorRendered
+from recombine.decoders.renderer import FactorRenderer
 
-__all__ = ["CNN", "DECODERS", "MLP", "Decoder", "Encoder", "PixelMLP", "Transformer", "load"]
+__all__ = [
+    "CNN",
+    "DECODERS",
+    "MLP",
+    "Decoder",
+    "Encoder",
+    "FactorRendered",
+    "FactorRenderer",
+    "PixelMLP",
+    "Transformer",
+    "load",
+]

@@ -40,7 +40,7 @@ class Decoder(nn.Module):
 
     def initialize(self: D, seed: int) -> D:
         """Set all weights to the seed's initial ones, leaving torch's global random state as it was."""
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(seed)
             for module in self.modules():
                 if module is not self and hasattr(module, "reset_parameters"):
@@ -68,7 +68,7 @@ class Decoder(nn.Module):
         write_json(
             folder / "config.json",
             {
-                "sizes": {"code_size": self.sizes.code_size, "image_shape": list(self.sizes.image_shape)},
+                "sizes": {k: list(v) if isinstance(v, tuple) else v for k, v in self.sizes._asdict().items()},
                 **self.config,
             },
         )
@@ -87,9 +87,10 @@ def load(folder: str | Path) -> Decoder:
     folder = Path(folder)
     config = read_json(folder / "config.json")
     try:
-        rows, columns = config["sizes"]["image_shape"]
-        sizes = Sizes(int(config["sizes"]["code_size"]), (int(rows), int(columns)))
-        if min(sizes.code_size, *sizes.image_shape) < 1:
+        given = config["sizes"]
+        rows, columns = map(int, given["image_shape"])
+        sizes = Sizes(int(given["code_size"]), (rows, columns), tuple(map(int, given["factor_sizes"])))
+        if min(sizes.code_size, *sizes.image_shape, *sizes.factor_sizes) < 1:
             raise ValueError(f"sizes must be at least 1, got {sizes}")
         model: Decoder = DECODERS.build({k: v for k, v in config.items() if k != "sizes"}, sizes)
     except (KeyError, TypeError, ValueError) as error:

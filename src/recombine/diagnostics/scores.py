@@ -81,13 +81,12 @@ def _offsets(outputs: Tensor, values: Tensor, task: Task) -> Float[Tensor, "cell
         found = task.encoding.decode(outputs)
         steps = [f.difference(found[:, a], values[:, a]) / f.step for a, f in enumerate(task.space.factors.values())]
         return torch.stack(steps, dim=-1)
-    truth = task.scene.pixel_positions(values)
-    if truth is None:
-        return outputs.new_full((len(outputs), 2), math.nan)
     flat = outputs.flatten(1)
-    peak = (flat.argmin(1) if task.scene.inverted else flat.argmax(1)).unsqueeze(-1)
+    peak = flat.argmin(1) if task.scene.inverted else flat.argmax(1)
     columns = outputs.shape[-1]
-    return torch.cat([peak % columns, peak // columns], dim=-1) - truth
+    pixels = torch.stack([peak % columns, peak // columns], dim=-1).to(values.dtype)
+    offsets = task.scene.pixel_offsets(pixels, values)
+    return pixels.new_full(pixels.shape, math.nan) if offsets is None else offsets
 
 
 @dataclass

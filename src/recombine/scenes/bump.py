@@ -83,9 +83,14 @@ class Bump(Scene):
             image = image * brightness[..., None, None]
         return 1 - image if self.inverted else image
 
-    def pixel_positions(self, values: Float[Tensor, "*shape factor"]) -> Float[Tensor, "*shape 2"] | None:
-        columns = [values[..., self.space.axis(name)] - self.first_centre for name in POSITIONS]
-        return torch.stack(columns, dim=-1)
+    def pixel_offsets(
+        self, pixels: Float[Tensor, "*shape 2"], values: Float[Tensor, "*shape factor"]
+    ) -> Float[Tensor, "*shape 2"] | None:
+        offsets = [
+            self.space.factors[name].difference(pixels[..., i] + self.first_centre, values[..., self.space.axis(name)])
+            for i, name in enumerate(POSITIONS)
+        ]
+        return torch.stack(offsets, dim=-1)
 
     def _profile(self, name: str, values: Tensor, present: Tensor | None) -> Float[Tensor, "*shape pixel"]:
         """g along one image axis; all ones where the factor is absent."""
@@ -139,5 +144,7 @@ class Stripe(Bump):
         shown[..., self.space.axis("y" if self.factor == "x" else "x")] = False
         return super().__call__(values, shown)
 
-    def pixel_positions(self, values: Float[Tensor, "*shape factor"]) -> Float[Tensor, "*shape 2"] | None:
-        return None  # a line has no single place
+    def pixel_offsets(
+        self, pixels: Float[Tensor, "*shape 2"], values: Float[Tensor, "*shape factor"]
+    ) -> Float[Tensor, "*shape 2"] | None:
+        return None

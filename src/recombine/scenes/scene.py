@@ -33,8 +33,10 @@ class Scene:
         """Images of factor values; factors that are not present leave their trace out of the image."""
         raise NotImplementedError
 
-    def pixel_positions(self, values: Float[Tensor, "*shape factor"]) -> Float[Tensor, "*shape 2"] | None:
-        """Where the object is, as (column, row) counted in pixels from the first pixel's centre; None if nowhere."""
+    def pixel_offsets(
+        self, pixels: Float[Tensor, "*shape 2"], values: Float[Tensor, "*shape factor"]
+    ) -> Float[Tensor, "*shape 2"] | None:
+        """How far pixels (column, row) lie from where the object is, in pixels; None if it has no single place."""
         return None
 
     def __repr__(self) -> str:

@@ -192,6 +192,7 @@ class Loop:
         self.models = [model.to(self.device) for model in models]
         self._check_fit()
         check_data(task, training)
+        terms = [*training.loss_terms(), *terms]
         self.program = Single(models[0], terms) if len(models) == 1 else Stacked(models, terms)
         self.examples = Examples(task, training, self.device)
         rows = [drawn_rows(self.examples, training, seed) for seed in seeds]

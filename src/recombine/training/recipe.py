@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from recombine.registry import Count, Family, NonNegative, Parameters, Positive, Share
+from recombine.training.objective import LossTerm
+from recombine.training.penalties import TERMS
 
 
 class Training(Parameters):
@@ -30,6 +32,7 @@ class Training(Parameters):
         stop_patience: Stop after this many evaluations without a new lowest ID error.
         evaluate_every: Steps between evaluations of ID and OOD error.
         evaluate_cells: At most so many ID cells, and so many OOD cells, drawn once, serve for evaluations.
+        terms: Loss terms added to the mean squared error, by kind: {"entropy": {"weight": 0.1}}.
         allow_unseen: Accept hold-outs that take single factor values out of training.
     """
 
@@ -50,7 +53,18 @@ class Training(Parameters):
     stop_patience: Count | None = None
     evaluate_every: Count = 50
     evaluate_cells: Count = 128
+    terms: dict[str, dict[str, Any]] = Field(default={})
     allow_unseen: bool = False
+
+    @field_validator("terms")
+    @classmethod
+    def _check_terms(cls, terms: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        return {
+            kind: TERMS.validate({"kind": kind, **given}).model_dump(exclude={"kind"}) for kind, given in terms.items()
+        }
+
+    def loss_terms(self) -> list[LossTerm]:
+        return [TERMS.build({"kind": kind, **given}) for kind, given in self.terms.items()]
 
     def total_steps(self, examples: int) -> int:
         """Steps of a whole run when an epoch has this many examples."""
@@ -89,8 +103,23 @@ class Recommended(Training):
     warmup: Share = 0.05
 
 
+class LowRank(Training):
+    """The paper's for the factor-rendered decoder: every ID cell once per epoch, 1000 epochs, both penalties."""
+
+    kind: Literal["low_rank"] = "low_rank"
+    epochs: Count = 1000
+    batch: Count = 32
+    sampling: Literal["replacement", "once"] = "once"
+    learning_rate: Positive = 1e-3
+    weight_decay: NonNegative = 1e-4
+    schedule: Literal["constant", "cosine"] = "constant"
+    terms: dict[str, dict[str, Any]] = Field(
+        default={"entropy": {"weight": 0.1}, "variance": {"weight": 0.01}}, validate_default=True
+    )
+
+
 RECIPES = Family("training")
-RECIPES.models = {"paper": Paper, "recommended": Recommended}
+RECIPES.models = {"paper": Paper, "recommended": Recommended, "low_rank": LowRank}
 
 
 def recipe(kind: str = "paper", **settings: Any) -> Training:
