@@ -136,7 +136,7 @@ def test_initialize_draws_from_the_distribution_of_construction(kind):
     after = {name: p.square().mean().sqrt().item() for name, p in built.initialize(0).named_parameters()}
     assert names
     for name in names:
-        assert after[name] == pytest.approx(before[name], rel=0.1), name
+        assert after[name] == pytest.approx(before[name], rel=0.2), name
 
 
 @kinds

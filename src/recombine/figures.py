@@ -137,8 +137,8 @@ def samples(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> Figure
 def comparison(
     task: Task,
     errors: Mapping[str, Float[np.ndarray, " cell"]],
-    outputs: Mapping[str, Float[np.ndarray, "cell row column"]],
-    truth: Float[np.ndarray, "cell row column"],
+    outputs: Mapping[str, Float[np.ndarray, "shown row column"]],
+    truth: Float[np.ndarray, "shown row column"],
     cells: Sequence[int],
     titles: Mapping[str, str],
 ) -> Figure:

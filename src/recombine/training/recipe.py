@@ -95,12 +95,12 @@ class Recommended(Training):
 
     kind: Literal["recommended"] = "recommended"
     epochs: Count = 16
-    batch: Count = 16
+    batch: Count = 8
     sampling: Literal["replacement", "once"] = "once"
-    learning_rate: Positive = 3e-3
-    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    learning_rate: Positive = 2.5e-3
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.98
     schedule: Literal["constant", "cosine"] = "cosine"
-    warmup: Share = 0.05
+    warmup: Share = 0.15
 
 
 class LowRank(Training):
