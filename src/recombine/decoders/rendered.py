@@ -6,11 +6,13 @@ from collections import OrderedDict
 from itertools import pairwise
 from typing import Literal
 
+import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from recombine.decoders.decoder import DECODERS, Decoder
-from recombine.decoders.renderer import FactorRenderer
+from recombine.decoders.renderer import FactorRenderer, low_rank
 from recombine.errors import InputError
 from recombine.registry import Count
 from recombine.task import Sizes, Task
@@ -34,6 +36,8 @@ class FactorRendered(Decoder):
         activation: "prelu" (the paper's), "relu" or "gelu".
     """
 
+    stacks = True
+
     def __init__(
         self,
         sizes: Task | Sizes,
@@ -44,6 +48,7 @@ class FactorRendered(Decoder):
         activation: Literal["prelu", "relu", "gelu"] = "prelu",
     ) -> None:
         super().__init__(sizes)
+        self.activation = activation
         if self.sizes.code_size != sum(self.sizes.factor_sizes):
             raise InputError(
                 f"The rendered decoder needs a code with one entry per factor value ({sum(self.sizes.factor_sizes)}), "
@@ -65,3 +70,37 @@ class FactorRendered(Decoder):
     def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
         self.check_input(code, (self.sizes.code_size,), "codes")
         return self.layers(self.renderer(code)).squeeze(1)
+
+    def stacked_forward(
+        self, parameters: dict[str, Tensor], code: Float[Tensor, "seed batch code"]
+    ) -> Float[Tensor, "seed batch row column"]:
+        """The forward pass of several seeds at once.
+
+        A few channels are too few to keep a convolution busy, and grouped convolutions are slow. So the seeds'
+        kernels become the blocks of one dense kernel over all their channels: the zeros between cost less.
+        """
+        seeds = len(code)
+        drawn = self._draw_stacked(parameters, code).transpose(0, 1).flatten(1, 2)  # (batch, seed · channel, …)
+        image = drawn.contiguous(memory_format=torch.channels_last)
+        for name, layer in self.layers.named_children():
+            act, conv = (dict(layer.named_children())[part] for part in ("act", "conv"))
+            if isinstance(act, nn.PReLU):
+                slopes = parameters[f"layers.{name}.act.weight"]
+                image = F.prelu(image, slopes.flatten().repeat_interleave(image.shape[1] // seeds))
+            else:
+                image = act(image)
+            kernel = parameters[f"layers.{name}.conv.weight"]
+            if isinstance(conv, nn.ConvTranspose2d):  # of stride 1: the convolution with the turned kernel
+                kernel = kernel.transpose(1, 2).flip(-1, -2)
+            apart = torch.eye(seeds, dtype=kernel.dtype, device=kernel.device)
+            dense = torch.einsum("soihw,st->sotihw", kernel, apart).flatten(0, 1).flatten(1, 2)
+            image = F.conv2d(image, dense, parameters[f"layers.{name}.conv.bias"].flatten(), padding=1)
+        return image.transpose(0, 1)
+
+    def _draw_stacked(
+        self, parameters: dict[str, Tensor], code: Float[Tensor, "seed batch code"]
+    ) -> Float[Tensor, "seed batch channel row column"]:
+        maps = low_rank(*(parameters[f"renderer.{name}"] for name in ("strengths", "rows", "columns")))
+        sizes = self.renderer.factor_sizes
+        blocks = zip(code.split(sizes, dim=-1), maps.split(sizes, dim=1))
+        return torch.cat([(block @ m.flatten(2)).unflatten(-1, m.shape[2:]) for block, m in blocks], dim=2)

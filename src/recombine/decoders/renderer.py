@@ -64,8 +64,7 @@ class FactorRenderer(nn.Module):
 
     def maps(self) -> Float[Tensor, "value channel row column"]:
         """W(γ) of every value, the factors' values one after the other."""
-        left = F.normalize(self.rows, dim=-1) * self.strengths.unsqueeze(-1)
-        return left.mT @ F.normalize(self.columns, dim=-1)
+        return low_rank(self.strengths, self.rows, self.columns)
 
     def forward(self, given: Tensor) -> Float[Tensor, "batch channel row column"]:
         """Render a batch; the maps are made once, however many samples there are.
@@ -118,6 +117,16 @@ class FactorRenderer(nn.Module):
         energy = maps.square().sum((-2, -1))
         along = [maps.mean(axis).square().sum(-1) * maps.shape[axis] for axis in (-2, -1)]
         return torch.maximum(*along) / energy
+
+
+def low_rank(
+    strengths: Float[Tensor, "*shape mode"],
+    rows: Float[Tensor, "*shape mode row"],
+    columns: Float[Tensor, "*shape mode column"],
+) -> Float[Tensor, "*shape row column"]:
+    """Σ_n λ⁽ⁿ⁾ v⁽ⁿ⁾ u⁽ⁿ⁾ᵀ with v and u brought to unit length."""
+    left = F.normalize(rows, dim=-1) * strengths.unsqueeze(-1)
+    return left.mT @ F.normalize(columns, dim=-1)
 
 
 def entropy(shares: Float[Tensor, "*shape mode"]) -> Float[Tensor, "*shape"]:
