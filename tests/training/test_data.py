@@ -66,6 +66,37 @@ def test_more_bumps_than_there_are_is_an_error_that_says_how_many_there_are():
         check_data(small_task(), training)
 
 
+def test_a_share_of_the_bumps_is_rounded_to_whole_cells():
+    training = recipe("paper", bump_share=0.1)
+    assert len(drawn_rows(Examples(small_task(), training, CPU), training, seed=0)) == 5  # of 48
+
+
+def test_contradicting_settings_are_errors():
+    with pytest.raises(InputError, match="bumps or bump_share, not both"):
+        check_data(small_task(), recipe("paper", bumps=3, bump_share=0.5))
+    with pytest.raises(InputError, match=r"stripes_first=0.5 needs stripes"):
+        check_data(small_task(), recipe("paper", stripes_first=0.5))
+
+
+def test_one_order_may_come_before_another():
+    first = Order(torch.arange(100, 104), batch=4, seed=0)
+    order = Order(torch.arange(8), batch=4, seed=0, after=(first, 3))
+    seen = [order(step) for step in range(5)]
+    assert all(part.min() >= 100 for part in seen[:3])
+    assert sorted(torch.cat(seen[3:]).tolist()) == list(range(8))
+
+
+def test_stripes_first_shows_only_stripes_at_first():
+    from recombine.decoders import MLP
+    from recombine.training.loop import Loop
+
+    task = small_task()
+    training = recipe("paper", steps=20, stripes=True, stripes_first=0.25)
+    order = Loop([MLP(task, width=8)], task, [0], training, [], "cpu", None).state[0].order
+    stripe_steps = [bool((order(step) >= task.holdout.n_id).all()) for step in range(20)]
+    assert stripe_steps == [True] * 5 + [False] * 15
+
+
 def test_nothing_to_train_on_is_an_error():
     with pytest.raises(InputError, match="nothing to train on"):
         check_data(small_task(), recipe("paper", bumps=0))

@@ -80,9 +80,14 @@ def stripes(space: FactorSpace) -> tuple[Float[Tensor, "stripe factor"], Bool[Te
 def check_data(task: Task, training: Training) -> None:
     """Raise if the recipe asks for examples that the task cannot give. Cheap, and done before anything is written."""
     n_id = task.holdout.n_id
-    if training.bumps is not None and training.bumps > n_id:
-        raise InputError(f"bumps={training.bumps} asks for more ID cells than the hold-out leaves ({n_id}).")
-    if training.bumps == 0 and not training.stripes:
+    if training.bumps is not None and training.bump_share is not None:
+        raise InputError(f"Give bumps or bump_share, not both. Got {training.bumps} and {training.bump_share}.")
+    bumps = n_bumps(training, n_id)
+    if bumps is not None and bumps > n_id:
+        raise InputError(f"bumps={bumps} asks for more ID cells than the hold-out leaves ({n_id}).")
+    if training.stripes_first and not training.stripes:
+        raise InputError(f"stripes_first={training.stripes_first} needs stripes: set training.stripes=true.")
+    if bumps == 0 and not training.stripes:
         raise InputError(
             "There is nothing to train on: bumps=0 and no stripes. Set training.stripes=true or bumps > 0."
         )
@@ -91,12 +96,18 @@ def check_data(task: Task, training: Training) -> None:
         task.encoding(values[:1], present[:1])  # refuses if it has no code for an absent factor
 
 
+def n_bumps(training: Training, n_id: int) -> int | None:
+    """How many distinct ID cells the recipe asks for; None if it does not say."""
+    return training.bumps if training.bump_share is None else round(training.bump_share * n_id)
+
+
 def drawn_rows(examples: Examples, training: Training, seed: int) -> Int[Tensor, " row"]:
     """The rows one seed passes over in every epoch, with their repetitions."""
     n_id = len(examples.id_cells)
     draws = generator(seed, "cells")
-    if training.bumps is not None:
-        cells = torch.randperm(n_id, generator=draws)[: training.bumps]
+    bumps = n_bumps(training, n_id)
+    if bumps is not None:
+        cells = torch.randperm(n_id, generator=draws)[:bumps]
     elif training.sampling == "replacement":
         cells = torch.randint(n_id, (training.samples,), generator=draws)
     else:
@@ -106,16 +117,31 @@ def drawn_rows(examples: Examples, training: Training, seed: int) -> Int[Tensor,
 
 
 class Order:
-    """Which rows each step of one seed sees: reshuffled epochs laid end to end and cut into equal batches."""
+    """Which rows each step of one seed sees: reshuffled epochs laid end to end and cut into equal batches.
 
-    def __init__(self, rows: Int[Tensor, " row"], batch: int, seed: int) -> None:
+    Args:
+        rows: What an epoch consists of.
+        batch: Rows per step.
+        seed: Decides the shuffles.
+        after: Another order that comes first, and how many steps it takes.
+    """
+
+    def __init__(
+        self, rows: Int[Tensor, " row"], batch: int, seed: int, after: tuple[Order, int] | None = None
+    ) -> None:
         self.rows = rows
         self.batch = batch
         self.seed = seed
+        self.after = after
         self._epoch: tuple[int, Tensor] = (-1, rows)
 
     def __call__(self, step: int) -> Int[Tensor, " batch"]:
         """Rows of a step: a pure function of seed and step."""
+        if self.after is not None:
+            first, steps = self.after
+            if step < steps:
+                return first(step)
+            step -= steps
         position, end = step * self.batch, (step + 1) * self.batch
         parts = []
         while position < end:

@@ -197,7 +197,7 @@ class Loop:
         self.examples = Examples(task, training, self.device)
         rows = [drawn_rows(self.examples, training, seed) for seed in seeds]
         self.total = training.total_steps(len(rows[0]))
-        self.state = [_Seed(Order(r, training.batch, seed)) for r, seed in zip(rows, seeds)]
+        self.state = [_Seed(self._order(r, seed)) for r, seed in zip(rows, seeds)]
         self.optimizer = torch.optim.AdamW(
             self.program.parameters.values(),
             lr=training.learning_rate,
@@ -211,6 +211,14 @@ class Loop:
         self.final: dict[int, dict[str, Tensor]] = {}  # weights of seeds that stopped before the others
         self._evaluation = self._evaluation_cells()
         self.checkpoints = [Checkpoint(Path(path), self._fingerprint(i)) for i, path in enumerate(checkpoints or [])]
+
+    def _order(self, rows: Tensor, seed: int) -> Order:
+        """The order of a seed's rows, stripes alone first if the recipe says so."""
+        alone = round(self.training.stripes_first * self.total)
+        if not alone:
+            return Order(rows, self.training.batch, seed)
+        stripe_rows = rows[rows >= len(self.examples.id_cells)]
+        return Order(rows, self.training.batch, seed, after=(Order(stripe_rows, self.training.batch, seed), alone))
 
     def _check_fit(self) -> None:
         """A wrong code or image size is an error before anything starts."""

@@ -23,8 +23,10 @@ class Training(Parameters):
             as in the paper; "once": each ID cell once per epoch.
         samples: Number of cells drawn for sampling = "replacement".
         bumps: Train on this many ID cells, drawn once without replacement, instead of all of them or of `samples`.
+        bump_share: The same as a share of all ID cells, rounded to whole cells.
         stripes: Also train on all single-factor scenes (for a bump: the stripes).
         stripe_repeats: How often each stripe occurs in an epoch.
+        stripes_first: Share of the steps, at the start, that see stripes only; then come stripes and bumps together.
         learning_rate, weight_decay, beta2: AdamW's.
         schedule: Learning rate "constant", or "cosine" down to 0 at the last step.
         warmup: Share of the steps over which the learning rate rises linearly at the start.
@@ -42,8 +44,10 @@ class Training(Parameters):
     sampling: Literal["replacement", "once"]
     samples: Count = 2000
     bumps: Annotated[int, Field(ge=0)] | None = None
+    bump_share: Share | None = None
     stripes: bool = False
     stripe_repeats: Count = 1
+    stripes_first: Share = 0.0
     learning_rate: Positive
     weight_decay: NonNegative = 0.01
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
