@@ -14,9 +14,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed ratios against a plain script.")
     parser.add_argument("--only", help=f"some of {','.join(CASES)}; all of them unless given")
     parser.add_argument("--out", type=Path, help="write the table here as JSON")
-    parser.add_argument(
-        "--quick", action="store_true", help="run everything once on toy sizes; the numbers mean little"
-    )
+    parser.add_argument("--quick", action="store_true", help="everything once on toy sizes; the numbers mean little")
     arguments = parser.parse_args()
     names = list(CASES) if arguments.only is None else arguments.only.split(",")
     unknown = [name for name in names if name not in CASES]

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import nn
+from torch.func import stack_module_state
 
 from recombine import decoders
 from recombine.activations import nonlinearities
@@ -426,3 +427,31 @@ def test_loading_changed_weights(saved):
     assert "its digest does not match" in message_of(saved)
     save_file({"weight": torch.zeros(3, dtype=torch.bfloat16)}, path)
     assert "was not written by recombine" in message_of(saved)
+
+
+# --- several seeds at once --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        ("mlp", {"depth": 3, "width": 5}),
+        ("rendered", {}),
+        ("rendered", {"width": 3, "channels": 2, "activation": "relu", "depth": 1}),
+        ("rendered", {"width": 3, "channels": 2, "activation": "gelu", "rank": 2}),
+    ],
+)
+def test_several_seeds_at_once_equal_each_alone(kind, parameters):
+    models = [
+        DECODERS.build({"kind": kind, **parameters}, SIZES["rectangular"]).double().initialize(seed)
+        for seed in range(3)
+    ]
+    codes = torch.rand(3, 7, 9, dtype=torch.float64)
+    together = models[0].stacked_forward(stack_module_state(models)[0], codes)
+    for i, model in enumerate(models):
+        torch.testing.assert_close(together[i], model(codes[i]))
+
+
+def test_decoders_with_a_way_of_their_own_use_it():
+    assert {kind for kind, c in DECODERS.components.items() if hasattr(c, "stacked_forward")} == {"mlp", "rendered"}
+    assert all(DECODERS.components[kind].stacks for kind in ("mlp", "rendered"))

@@ -143,19 +143,6 @@ def test_a_renderer_works_in_a_plain_loop_of_ones_own():
     assert losses[-1] < 0.2 * losses[0]
 
 
-@pytest.mark.parametrize("activation", ["prelu", "relu", "gelu"])
-def test_several_seeds_at_once_equal_each_alone(activation):
-    from torch.func import stack_module_state
-
-    space = rc.FactorSpace(x=5, y=6)
-    task = rc.Task(rc.scenes.Bump(space), rc.encodings.Bump(space), rc.holdouts.corner(space, 3))
-    models = [FactorRendered(task, width=3, channels=2, activation=activation).double().initialize(s) for s in range(3)]
-    codes = torch.rand(3, 7, 11, dtype=torch.float64)
-    together = models[0].stacked_forward(stack_module_state(models)[0], codes)
-    for i, model in enumerate(models):
-        torch.testing.assert_close(together[i], model(codes[i]))
-
-
 @pytest.mark.parametrize(
     ("build", "message"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -36,3 +37,14 @@ class MLP(Decoder):
     def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
         self.check_input(code, (self.sizes.code_size,), "codes")
         return self.out(self.layers(code)).unflatten(-1, self.sizes.image_shape)
+
+    def stacked_forward(
+        self, parameters: dict[str, Tensor], code: Float[Tensor, "seed batch code"]
+    ) -> Float[Tensor, "seed batch row column"]:
+        """The forward pass of several seeds at once, units before samples: so no weight gradient is transposed."""
+        units = code.mT
+        for name in self.layers._modules:
+            weight, bias = (parameters[f"layers.{name}.linear.{part}"] for part in ("weight", "bias"))
+            units = torch.relu(torch.baddbmm(bias.unsqueeze(-1), weight, units))
+        units = torch.baddbmm(parameters["out.bias"].unsqueeze(-1), parameters["out.weight"], units)
+        return units.mT.unflatten(-1, self.sizes.image_shape)
