@@ -177,10 +177,17 @@ def reported(as_json: bool) -> Iterator[None]:
     try:
         yield
     except RecombineError as error:
-        typer.echo(f"error: {error}", err=True)
-        if as_json:
-            show_json({"error": str(error)})
-        raise typer.Exit(error.exit_code) from None
+        message, code = str(error), error.exit_code
+    except (MemoryError, RuntimeError) as error:  # torch reports a failed allocation as a RuntimeError
+        if isinstance(error, RuntimeError) and "alloca" not in str(error) and "out of memory" not in str(error):
+            raise
+        message, code = f"This does not fit into memory. Choose smaller sizes. ({error})", 2
+    else:
+        return
+    typer.echo(f"error: {message}", err=True)
+    if as_json:
+        show_json({"error": message})
+    raise typer.Exit(code)
 
 
 def split_seeds(words: list[str]) -> tuple[list[str], list[str | None]]:

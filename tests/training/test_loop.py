@@ -189,6 +189,17 @@ def test_a_device_that_is_not_there_is_an_error(task):
         rc.train(rc.decoders.MLP(task), task, device="cuda:99")
 
 
+def test_the_loss_record_grows_with_the_steps_done_not_with_those_asked_for(task):
+    loop = Loop([rc.decoders.MLP(task, width=8)], task, [0], fast(steps=10**12), [], "cpu", None)
+    for _ in range(3):
+        loop._advance()
+    assert loop.trace.shape[1] <= 1024
+    assert loop.trace[0, :3].isfinite().all()
+    loop._reserve_trace(5000)
+    assert loop.trace[0, :3].isfinite().all()
+    assert loop.trace[0, 3:].isnan().all()
+
+
 def test_seeds_must_differ(task):
     with pytest.raises(InputError, match="Each seed may occur once"):
         rc.train_seeds(rc.decoders.MLP(task), task, [1, 1])

@@ -206,7 +206,7 @@ class Loop:
             fused=self.device.type in ("cpu", "cuda"),
         )
         names = self.program.objective.names
-        self.trace = torch.full((len(seeds), self.total, len(names)), math.nan, device=self.device)
+        self.trace = torch.empty(len(seeds), 0, len(names), device=self.device)  # grows as steps are done
         self.step, self.checked, self.seconds = 0, 0, 0.0
         self.final: dict[int, dict[str, Tensor]] = {}  # weights of seeds that stopped before the others
         self._evaluation = self._evaluation_cells()
@@ -302,8 +302,17 @@ class Loop:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
+        self._reserve_trace(self.step + 1)
         self.trace[:, self.step] = losses.detach()
         self.step += 1
+
+    def _reserve_trace(self, steps: int) -> None:
+        """Make room for the losses of so many steps, doubling, so that the memory follows the steps done."""
+        missing = steps - self.trace.shape[1]
+        if missing > 0:
+            room = min(max(missing, 1024, self.trace.shape[1]), max(missing, self.total - self.trace.shape[1]))
+            more = self.trace.new_full((self.trace.shape[0], room, self.trace.shape[2]), math.nan)
+            self.trace = torch.cat([self.trace, more], dim=1)
 
     def _check_finite(self) -> None:
         """End seeds whose loss is not a number. Done now and then only: asking after each step would stall."""
@@ -435,6 +444,7 @@ class Loop:
         state, facts = self.state[index], snapshot.facts
         state.history, state.best = facts["history"], facts["best"]
         state.without_improvement, state.stopped = facts["without_improvement"], facts["stopped"]
+        self._reserve_trace(self.step)
         self.trace[index, : self.step] = snapshot.tensors["trace"].to(self.device)
         for name, target in self.program.tensors(index).items():
             target.copy_(snapshot.tensors[f"model.{name}"])
