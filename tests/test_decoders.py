@@ -439,6 +439,7 @@ def test_loading_changed_weights(saved):
         ("rendered", {}),
         ("rendered", {"width": 3, "channels": 2, "activation": "relu", "depth": 1}),
         ("rendered", {"width": 3, "channels": 2, "activation": "gelu", "rank": 2}),
+        ("rendered", {"padding": "replicate"}),
     ],
 )
 def test_several_seeds_at_once_equal_each_alone(kind, parameters):

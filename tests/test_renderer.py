@@ -143,6 +143,18 @@ def test_a_renderer_works_in_a_plain_loop_of_ones_own():
     assert losses[-1] < 0.2 * losses[0]
 
 
+def test_replicated_borders_let_bands_go_on():
+    """A vertical band through every channel stays one to the last row; zeros would end it there."""
+    space = rc.FactorSpace(x=8, y=8)
+    task = rc.Task(rc.scenes.Bump(space), rc.encodings.OneHot(space), rc.holdouts.corner(space, 4))
+    band = torch.rand(1, 2, 1, 8).expand(1, 2, 8, 8)
+    outputs = {p: FactorRendered(task, padding=p).initialize(0).layers(band).detach() for p in ("zeros", "replicate")}
+    assert outputs["replicate"].shape == outputs["zeros"].shape == (1, 1, 8, 8)
+    assert (outputs["replicate"] - outputs["replicate"][:, :, :1]).abs().max() < 1e-6
+    assert (outputs["zeros"] - outputs["zeros"][:, :, :1]).abs().max() > 1e-3
+    torch.testing.assert_close(outputs["replicate"][..., 3:5, 3:5], outputs["zeros"][..., 3:5, 3:5])
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [

@@ -34,6 +34,9 @@ class FactorRendered(Decoder):
         rank: Modes per map, see FactorRenderer.
         channels: Maps per factor value.
         activation: "prelu" (the paper's), "relu" or "gelu".
+        padding: What the head's convolutions see beyond the image: "zeros" (the paper's), or "replicate", the pixels
+            of the border. Zeros end a band at the border, so that the maps must make up for it there, at each border
+            in its own way and not at all where borders meet outside training; replicated, a band goes on.
     """
 
     stacks = True
@@ -46,9 +49,11 @@ class FactorRendered(Decoder):
         rank: Count | None = None,
         channels: Count = 1,
         activation: Literal["prelu", "relu", "gelu"] = "prelu",
+        padding: Literal["zeros", "replicate"] = "zeros",
     ) -> None:
         super().__init__(sizes)
         self.activation = activation
+        self.padding = padding
         if self.sizes.code_size != sum(self.sizes.factor_sizes):
             raise InputError(
                 f"The rendered decoder needs a code with one entry per factor value ({sum(self.sizes.factor_sizes)}), "
@@ -57,14 +62,17 @@ class FactorRendered(Decoder):
         self.renderer = FactorRenderer(self.sizes.factor_sizes, self.sizes.image_shape, rank, channels)
         drawn = channels * len(self.sizes.factor_sizes)
         widths = [drawn] + [width or drawn] * depth + [1]
+        replicate = padding == "replicate"
         layers: OrderedDict[str, nn.Module] = OrderedDict()
         for i, (inputs, outputs) in enumerate(pairwise(widths), 1):
-            convolution = (
-                nn.ConvTranspose2d(inputs, outputs, 3, padding=1)
+            convolution = (  # around a padded image the transposed one has two pixels to cut off, the other none
+                nn.ConvTranspose2d(inputs, outputs, 3, padding=2 if replicate else 1)
                 if i <= depth
-                else nn.Conv2d(inputs, outputs, 3, padding=1)
+                else nn.Conv2d(inputs, outputs, 3, padding=0 if replicate else 1)
             )
-            layers[str(i)] = nn.Sequential(OrderedDict(act=ACTIVATIONS[activation](), conv=convolution))
+            parts: list[tuple[str, nn.Module]] = [("act", ACTIVATIONS[activation]())]
+            parts += [("pad", nn.ReplicationPad2d(1))] if replicate else []
+            layers[str(i)] = nn.Sequential(OrderedDict([*parts, ("conv", convolution)]))
         self.layers = nn.Sequential(layers)
 
     def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
@@ -86,7 +94,9 @@ class FactorRendered(Decoder):
             act, conv = (dict(layer.named_children())[part] for part in ("act", "conv"))
             if isinstance(act, nn.PReLU):
                 slopes = parameters[f"layers.{name}.act.weight"]
-                image = F.prelu(image, slopes.flatten().repeat_interleave(image.shape[1] // seeds))
+                slope = slopes.flatten().repeat_interleave(image.shape[1] // seeds).view(-1, 1, 1)
+                above = image.relu()
+                image = above + slope * (image - above)  # F.prelu's backward pass is several times slower
             else:
                 image = act(image)
             kernel = parameters[f"layers.{name}.conv.weight"]
@@ -94,7 +104,11 @@ class FactorRendered(Decoder):
                 kernel = kernel.transpose(1, 2).flip(-1, -2)
             apart = torch.eye(seeds, dtype=kernel.dtype, device=kernel.device)
             dense = torch.einsum("soihw,st->sotihw", kernel, apart).flatten(0, 1).flatten(1, 2)
-            image = F.conv2d(image, dense, parameters[f"layers.{name}.conv.bias"].flatten(), padding=1)
+            bias = parameters[f"layers.{name}.conv.bias"].flatten()
+            if self.padding == "replicate":
+                image = F.conv2d(F.pad(image, (1, 1, 1, 1), mode="replicate"), dense, bias)
+            else:
+                image = F.conv2d(image, dense, bias, padding=1)
         return image.transpose(0, 1)
 
     def _draw_stacked(

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 
 from recombine.errors import InputError
 
+SHORTEST = 1e-12  # a vector shorter than this is not brought to unit length
+
 
 class FactorRenderer(nn.Module):
     """Draws each factor on channels of its own, to be put in front of any convolutional network.
@@ -124,9 +126,13 @@ def low_rank(
     rows: Float[Tensor, "*shape mode row"],
     columns: Float[Tensor, "*shape mode column"],
 ) -> Float[Tensor, "*shape row column"]:
-    """Σ_n λ⁽ⁿ⁾ v⁽ⁿ⁾ u⁽ⁿ⁾ᵀ with v and u brought to unit length."""
-    left = F.normalize(rows, dim=-1) * strengths.unsqueeze(-1)
-    return left.mT @ F.normalize(columns, dim=-1)
+    """Σ_n λ⁽ⁿ⁾ v⁽ⁿ⁾ u⁽ⁿ⁾ᵀ with v and u brought to unit length.
+
+    Both lengths are divided out of λ: the vectors, by far the larger tensors, are passed over only once.
+    """
+    lengths = [vectors.square().sum(-1).clamp(min=SHORTEST**2).sqrt() for vectors in (rows, columns)]
+    scaled = rows * (strengths / (lengths[0] * lengths[1])).unsqueeze(-1)
+    return scaled.mT @ columns
 
 
 def entropy(shares: Float[Tensor, "*shape mode"]) -> Float[Tensor, "*shape"]:

@@ -84,4 +84,10 @@ class Variance(Penalty):
         super().__init__(weight, warmup, anneal_from)
 
     def of(self, renderer: FactorRenderer) -> Float[Tensor, ""]:
-        return renderer.rows.var(-1).sum() + renderer.columns.var(-1).sum()
+        return _variances(renderer.rows).sum() + _variances(renderer.columns).sum()
+
+
+def _variances(vectors: Float[Tensor, "*shape entry"]) -> Float[Tensor, "*shape"]:
+    """The unbiased variance over the entries; several times quicker than Tensor.var, which is not vectorized."""
+    centred = vectors - vectors.mean(-1, keepdim=True)
+    return centred.square().sum(-1) / (vectors.shape[-1] - 1)

@@ -1,0 +1,133 @@
+"""The factor-rendered network written plainly, and how much faster the library trains it.
+
+    python -m benchmarks.reference_rendering
+
+The plain version follows the formulas sample by sample: each sample looks up the modes of its own factor values, builds
+its own two maps from them, and the seeds are trained one after the other. It shares nothing with the library.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import recombine as rc
+from benchmarks.measure import Row, interleaved, medians
+
+SIDE, CORNER, SIGMA, BATCH = 32, 12, 1.5, 32
+TARGET = 6.0
+
+
+class Scale(Protocol):
+    """What the case reads of `benchmarks.cases.Scale`."""
+
+    @property
+    def repeats(self) -> int: ...
+
+    @property
+    def seeds_together(self) -> int: ...
+
+    @property
+    def samples(self) -> int: ...
+
+
+class PlainRendered(nn.Module):
+    """W(γ) = Σ λ v uᵀ for each sample's x and y, then (PReLU, transposed 3×3) × 2, PReLU, 3×3."""
+
+    def __init__(self, side: int = SIDE) -> None:
+        super().__init__()
+        self.strengths = nn.Parameter(torch.randn(2, side, side) / side**0.5)
+        self.rows = nn.Parameter(F.normalize(torch.randn(2, side, side, side), dim=-1))
+        self.columns = nn.Parameter(F.normalize(torch.randn(2, side, side, side), dim=-1))
+        self.head = nn.Sequential(
+            nn.PReLU(),
+            nn.ConvTranspose2d(2, 2, 3, padding=1),
+            nn.PReLU(),
+            nn.ConvTranspose2d(2, 2, 3, padding=1),
+            nn.PReLU(),
+            nn.Conv2d(2, 1, 3, padding=1),
+        )
+
+    def forward(self, values: Tensor) -> Tensor:
+        channels = []
+        for factor in range(2):
+            index = values[:, factor]
+            v = F.normalize(self.rows[factor][index], dim=-1)
+            u = F.normalize(self.columns[factor][index], dim=-1)
+            channels.append(torch.einsum("bn,bni,bnj->bij", self.strengths[factor][index], v, u))
+        return self.head(torch.stack(channels, dim=1)).squeeze(1)
+
+    def penalties(self, entropy: float = 0.1, variance: float = 0.01) -> Tensor:
+        squares = self.strengths**2
+        shares = squares / squares.sum(-1, keepdim=True)
+        disorder = -(shares * torch.log(shares + 1e-12)).sum()
+        return entropy * disorder + variance * (self.rows.var(-1).sum() + self.columns.var(-1).sum())
+
+
+def images(values: Tensor) -> Tensor:
+    """Bumps on a grid with pixel centres at half-integers."""
+    pixels = torch.arange(SIDE) + 0.5
+    x, y = (torch.exp(-((pixels - values[:, axis, None]) ** 2) / (2 * SIGMA**2)) for axis in (0, 1))
+    return y[:, :, None] * x[:, None, :]
+
+
+def train_plainly(seed: int, steps: int) -> float:
+    """Seconds of training one seed with both penalties."""
+    torch.manual_seed(seed)
+    model = PlainRendered()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-4)
+    cells = torch.cartesian_prod(torch.arange(SIDE), torch.arange(SIDE))
+    cells = cells[~((cells >= CORNER).all(1))]
+    targets = images(cells)
+    started = time.perf_counter()
+    for _ in range(steps):
+        chosen = torch.randint(len(cells), (BATCH,))
+        loss = F.mse_loss(model(cells[chosen]), targets[chosen]) + model.penalties()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return time.perf_counter() - started
+
+
+def task() -> rc.Task:
+    space = rc.FactorSpace(x=SIDE, y=SIDE)
+    scene = rc.scenes.Bump(space, sigma=SIGMA, pixel_centres="half")
+    return rc.Task(scene, rc.encodings.OneHot(space), rc.holdouts.corner(space, CORNER))
+
+
+def rendering(scale: Scale) -> Iterator[Row]:
+    """Several seeds of the factor-rendered decoder with both penalties, against the plain version seed by seed."""
+    seeds, steps = scale.seeds_together, max(1, scale.samples // BATCH)
+    problem = task()
+    model = rc.decoders.FactorRendered(problem)
+    training = rc.recipe("low_rank", steps=steps, evaluate_every=steps, evaluate_cells=1)
+
+    def ours() -> float:
+        runs = rc.train_seeds(model, problem, range(seeds), training=training)
+        return seeds * steps * BATCH / runs[0].seconds
+
+    def plain() -> float:
+        each = [train_plainly(seed, steps) for seed in range(min(seeds, 2))]  # the others would repeat these
+        return len(each) * steps * BATCH / sum(each)
+
+    measured = interleaved(scale.repeats, ours=ours, reference=plain)
+    middle = medians(measured)
+    raw = {"ours_per_second": middle["ours"], "reference_per_second": middle["reference"], "measured": measured}
+    name = f"factor-rendered N={SIDE} batch {BATCH}, {seeds} seeds: samples/s, ours / plain"
+    yield Row(name, middle["ours"] / middle["reference"], TARGET, raw)
+
+
+def main() -> None:
+    from benchmarks.cases import Scale as Full
+
+    for row in rendering(Full(repeats=3, samples=640)):
+        print(row)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One module per result: configurations, rows from stored runs, figures from rows."""

@@ -1,0 +1,193 @@
+"""Forced rendering by data: all stripes and m bumps (Liang et al. 2025, Sec. 5).
+
+results = few_shot(Store("runs"), bumps=(0, 10, 50, 100), seeds=range(4))
+plot(results.pictures, results.rows).savefig("stripes.png")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from recombine.config import RunConfig
+from recombine.diagnostics.conjunction import conjunction, foreground, sum_of_single_factors
+from recombine.errors import InputError
+from recombine.store import Store, StoredRun
+from recombine.task import Task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BUMPS = (0, 10, 50, 100)
+SETTING = [
+    "encoding.kind=bump",
+    "holdout.kind=centre",
+    "decoder.kind=cnn",
+    "decoder.depth=4",
+    "decoder.width=32",
+    "training.kind=recommended",
+    "training.stripes=true",
+]
+# An epoch of 56 stripes is short: lengths are given in steps, so that every m gets the same number of them.
+STEPS = 1000
+
+
+@dataclass(frozen=True)
+class StripeRow:
+    """One run on stripes and bumps; means over the cells of a split.
+
+    Attributes:
+        additive: Cosine of OOD outputs with the sum of the stripes; `baseline` is that of the true scenes.
+        composed: Cosine of OOD outputs with the true scenes.
+    """
+
+    seed: int
+    bumps: int
+    run: str
+    ood_mse: float
+    id_localization: float
+    ood_localization: float
+    additive: float
+    composed: float
+    baseline: float
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Some held-out scenes, and what one seed makes of them for every m.
+
+    Attributes:
+        places: Their factor values.
+        truth, added: The scenes, and the sums of their single-factor scenes.
+        outputs: Number of bumps → the outputs.
+        seed: Which seed.
+    """
+
+    places: Float[np.ndarray, "shown factor"]
+    truth: Float[np.ndarray, "shown row column"]
+    added: Float[np.ndarray, "shown row column"]
+    outputs: dict[int, Float[np.ndarray, "shown row column"]]
+    seed: int
+
+
+@dataclass(frozen=True)
+class FewShot:
+    """What `few_shot` gives."""
+
+    rows: list[StripeRow]
+    pictures: Pictures
+
+
+def configs(
+    bumps: Iterable[int] = BUMPS, seeds: Iterable[int] = range(4), steps: int = STEPS, setting: Sequence[str] = ()
+) -> dict[int, list[RunConfig]]:
+    """Number of bumps → one configuration per seed."""
+    seeds = list(seeds)
+    if not seeds:
+        raise InputError("The study needs at least one seed. Got none.")
+    common = [*SETTING, f"training.steps={steps}", *setting]
+    return {m: [RunConfig.parse([*common, f"training.bumps={m}", f"seed={seed}"]) for seed in seeds] for m in bumps}
+
+
+def few_shot(
+    store: Store,
+    bumps: Iterable[int] = BUMPS,
+    seeds: Iterable[int] = range(4),
+    *,
+    steps: int = STEPS,
+    setting: Sequence[str] = (),
+    shown: int = 6,
+    device: str = "auto",
+    progress: bool | None = None,
+) -> FewShot:
+    """Rows for every m and seed, and pictures of the first seed; finished runs come from the store.
+
+    Args:
+        store: Where the runs are and go.
+        bumps: The numbers m of bumps beside all stripes.
+        seeds: One run each.
+        steps: Length of every run.
+        setting: Changes to the setting, "group.key=value".
+        shown: How many held-out cells are pictured, spread evenly over the hold-out.
+        device, progress: See `Store.train`.
+    """
+    wanted = configs(bumps, seeds, steps, setting)
+    runs = {m: store.train(group, device=device, progress=progress) for m, group in wanted.items()}
+    rows = [_row(m, run) for m, group in runs.items() for run in group]
+    first = {m: group[0] for m, group in runs.items()}
+    return FewShot(rows, pictures(first, shown))
+
+
+def _row(bumps: int, run: StoredRun) -> StripeRow:
+    means = run.scores.summary(resamples=1)
+    found = conjunction(run.model, run.task)
+    return StripeRow(
+        seed=run.config.seed,
+        bumps=bumps,
+        run=run.id,
+        ood_mse=means["ood", "mse"].mean,
+        id_localization=means["id", "localized"].mean,
+        ood_localization=means["ood", "localized"].mean,
+        additive=float(found.additive.mean()),
+        composed=float(found.composed.mean()),
+        baseline=float(found.baseline.mean()),
+    )
+
+
+def pictures(runs: dict[int, StoredRun], shown: int = 6) -> Pictures:
+    """Outputs of runs for held-out cells spread evenly over the hold-out."""
+    from recombine.figures import render
+
+    some = next(iter(runs.values()))
+    task: Task = some.task
+    held = task.holdout.ood_cells
+    cells = held[torch.linspace(0, len(held) - 1, min(shown, len(held))).round().long()]
+    values = task.space.values(cells)
+    truth = foreground(task.scene, task.scene(values))
+    added = sum_of_single_factors(task.scene, values)
+    outputs = {
+        m: foreground(task.scene, torch.from_numpy(render(run.model, task, cells)[1])).numpy()
+        for m, run in runs.items()
+    }
+    return Pictures(values.numpy(), truth.numpy(), added.numpy(), outputs, some.config.seed)
+
+
+def plot(shown: Pictures, rows: Sequence[StripeRow]) -> Figure:
+    """Truth, the sum of the stripes, and the outputs for every m, with the scores over seeds. Nothing is trained."""
+    from recombine.figures import new_figure, show_image
+
+    lines = {"truth": shown.truth, "sum of stripes": shown.added / 2}
+    notes = {"truth": "", "sum of stripes": "(half as bright)"}
+    for m, outputs in shown.outputs.items():
+        group = [row for row in rows if row.bumps == m]
+        lines[f"{m} bumps"] = outputs
+        notes[f"{m} bumps"] = "\n".join(
+            f"{label} {_spread([getattr(row, key) for row in group])}"
+            for label, key in (("found", "ood_localization"), ("additive", "additive"), ("bump", "composed"))
+        )
+    figure = new_figure(1.15 * len(shown.places) + 2.4, 1.25 * len(lines) + 0.5)
+    axes = figure.subplots(len(lines), len(shown.places), squeeze=False)
+    for line, (name, images) in enumerate(lines.items()):
+        for column, place in enumerate(shown.places):
+            label = ", ".join(f"{value:g}" for value in place) if line == 0 else ""
+            show_image(axes[line, column], images[column], label, held_out=True)
+        text = f"{name}\n{notes[name]}".strip()
+        axes[line, 0].set_ylabel(text, rotation=0, ha="right", va="center", fontsize=8)
+    seeds = len({row.seed for row in rows})
+    figure.supxlabel(
+        f"pairs never seen in training, outputs of seed {shown.seed}; scores: median [least, most] of {seeds} "
+        f"{'seed' if seeds == 1 else 'seeds'}",
+        fontsize=8,
+    )
+    return figure
+
+
+def _spread(numbers: Sequence[float]) -> str:
+    if not numbers:
+        return "–"
+    return f"{np.median(numbers):.2f} [{min(numbers):.2f}, {max(numbers):.2f}]"
