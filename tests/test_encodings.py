@@ -282,13 +282,13 @@ PLANE = FactorSpace(x=9, y=7)
         (lambda: Bump(PLANE)(torch.zeros(3, 3)), "one column per factor (x, y). Got shape (3, 3)."),
         (
             lambda: Bump(PLANE, width=0.0),
-            "'width' parameter of encoding 'bump' is wrong: input should be greater than 0",
+            "'width' parameter of encoding 'bump' is wrong: input should be greater than or equal to 0.001",
         ),
         (lambda: Bump(PLANE, widht=1.0), "Unknown parameter 'widht' of encoding 'bump' (did you mean 'width'?)."),  # type: ignore[call-arg]
         (lambda: OneHot(PLANE, width=1.0), "Unknown parameter 'width' of encoding 'onehot'. It takes no parameters."),  # type: ignore[call-arg]
         (lambda: Positional(PLANE, frequencies=0), "greater than or equal to 1. Got 0 instead."),
         (
-            lambda: Mixed(PLANE, factors={"x": {"kind": "bump"}, "z": {}}),
+            lambda: Mixed(PLANE, factors={"x": {"kind": "bump"}, "z": {"kind": "ramp"}}),
             "one entry per factor ['x', 'y']. Got ['x', 'z'].",
         ),
         (

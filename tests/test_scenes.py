@@ -235,7 +235,7 @@ def test_the_image_is_as_wide_as_the_range_whatever_the_grid(size):
             lambda: Bump(FactorSpace(x=5, y=5, brightness=discrete(4, low=0.5, step=0.25))),
             "Factor 'brightness' must stay in (0, 1], so that images stay in [0, 1]. Got values up to 1.25.",
         ),
-        (lambda: Bump(FactorSpace(x=5, y=5), sigma=-1.0), "greater than 0. Got -1.0 instead."),
+        (lambda: Bump(FactorSpace(x=5, y=5), sigma=-1.0), "greater than or equal to 0.001. Got -1.0 instead."),
         (lambda: Stripe(FactorSpace(x=5, y=5), factor="z"), "'x' or 'y'. Got 'z' instead."),  # type: ignore[arg-type]
         (lambda: Bump(FactorSpace(x=5, y=5), pixel_centers="half"), "(did you mean 'pixel_centres'?)"),  # type: ignore[call-arg]
     ],

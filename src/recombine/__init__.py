@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from recombine.training.recipe import recipe
 
 _MODULES = (
-    "decoders", "diagnostics", "encodings", "factors", "figures", "holdouts", "scenes", "store", "training",
+    "decoders", "diagnostics", "encodings", "errors", "factors", "figures", "holdouts", "scenes", "store", "training",
 )  # fmt: skip
 _HOME = {
     "FactorSpace": "recombine.factors",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,8 @@ Out = Annotated[Path, typer.Option("--out", help="Folder of the run store.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything and say what would happen; change nothing.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Short for seed=N.")]
-Metrics = ("id_mse", "ood_mse", "id_localization", "ood_localization")
+MOST_SEEDS = 10_000
+METRICS = ("id_mse", "ood_mse", "id_localization", "ood_localization")
 
 
 @app.callback(invoke_without_command=True)
@@ -64,7 +66,7 @@ def demo(
         if as_json:
             show_json({"figure": str(result.figure), "table": str(result.table), "models": result.rows()})
             return
-        show_table(result.rows(), ["model", *Metrics])
+        show_table(result.rows(), ["model", *METRICS])
         typer.echo(f"\nThe picture is {result.figure}, the numbers are in {result.table}, the runs in {out / 'runs'}.")
 
 
@@ -111,7 +113,7 @@ def train(
         if len(runs) == 1:
             typer.echo(f"run {runs[0].id} in {runs[0].path}\n{runs[0].scores.summary()}")
         else:
-            show_table(rows, ["run", "seed", *Metrics])
+            show_table(rows, ["run", "seed", *METRICS])
 
 
 @runs_app.command("list")
@@ -127,7 +129,7 @@ def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
             typer.echo(f"There is no run in {out}. `recombine train` makes one.")
         else:
             show_table([{**row, **headline(row["config"])} for row in rows],
-                       ["run", "status", "decoder", "encoding", "holdout", "seed", *Metrics])  # fmt: skip
+                       ["run", "status", "decoder", "encoding", "holdout", "seed", *METRICS])  # fmt: skip
 
 
 @runs_app.command("show")
@@ -202,8 +204,11 @@ def split_seeds(words: list[str]) -> tuple[list[str], list[str | None]]:
     for part in given[-1].split(","):
         first, dots, last = part.partition("..")
         if dots:
-            if not (first.isdigit() and last.isdigit() and int(first) <= int(last)):
-                raise InputError(f"A range of seeds is written first..last, for example 0..7. Got {part!r}.")
+            if not (re.fullmatch(r"[0-9]{1,18}\.\.[0-9]{1,18}", part) and 0 <= int(last) - int(first) < MOST_SEEDS):
+                raise InputError(
+                    f"A range of seeds is written first..last, for example 0..7, and holds at most {MOST_SEEDS}. "
+                    f"Got {part!r}."
+                )
             seeds += [str(s) for s in range(int(first), int(last) + 1)]
         else:
             seeds.append(part)

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
+import torch
+
 from recombine.decoders import DECODERS, Decoder
 from recombine.encodings import ENCODINGS
 from recombine.errors import InputError
@@ -27,6 +29,7 @@ from recombine.registry import Family, nearest
 from recombine.scenes import SCENES
 from recombine.task import Task
 from recombine.training.data import check_data
+from recombine.training.objective import Objective
 from recombine.training.recipe import RECIPES, Training
 
 GROUPS: dict[str, Family] = {
@@ -90,7 +93,7 @@ class RunConfig:
             if factors is not None:
                 try:
                     canonical.setdefault(name, {})["factors"] = FactorSpace.from_config(factors).to_config()
-                except (InputError, TypeError, AttributeError) as error:
+                except (InputError, TypeError, ValueError, OverflowError, AttributeError) as error:
                     errors.append(f"scene.factors is wrong: {error} Example: scene.factors.x=32 scene.factors.y=32.")
         seed = given.get("seed", DEFAULTS["seed"])
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
@@ -136,8 +139,11 @@ class RunConfig:
     def check(self) -> None:
         """Raise if its parts do not fit together: what only shows when they are built."""
         task = self.task()
-        self.model(task)
-        check_data(task, self.recipe())
+        model, recipe = self.model(task), self.recipe()
+        check_data(task, recipe)
+        values = task.space.values(torch.zeros(2, dtype=torch.long))
+        with torch.no_grad():  # loss terms refuse a model that they have nothing to say about
+            Objective(model, recipe.loss_terms())(task.inputs(values), task.targets(values), 0.0)
 
     def recipe(self) -> Training:
         return cast("Training", RECIPES.validate(self.training))
@@ -149,7 +155,8 @@ def _check_mapping(given: Any) -> None:
 
 
 def _hash(config: Mapping[str, Any]) -> str:
-    canonical = json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    scene = {**config["scene"], "factors": list(config["scene"]["factors"].items())}  # their order is part of the task
+    canonical = json.dumps({**config, "scene": scene}, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 

@@ -15,17 +15,19 @@ when absent. The flagless ramp, the paper's, refuses absent factors.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Bool, Float
+from pydantic import AfterValidator
 from torch import Tensor
 
 from recombine.errors import InputError
 from recombine.factors import Factor, FactorSpace
-from recombine.registry import Count, Family, Positive
+from recombine.registry import Count, Family, Positive, Width
 
 ENCODINGS = Family("encoding")
+Part = Annotated[dict[str, Any], AfterValidator(lambda part: ENCODINGS.validate(part).model_dump())]
 
 
 class Encoding:
@@ -133,7 +135,7 @@ class Bump(Encoding):
         width: w, in grid steps.
     """
 
-    def __init__(self, space: FactorSpace, width: Positive = 1.0) -> None:
+    def __init__(self, space: FactorSpace, width: Width = 1.0) -> None:
         super().__init__(space)
         self.width = width
 
@@ -214,7 +216,7 @@ class Mixed(Encoding):
         factors: Factor name → configuration of its code, for example {"x": {"kind": "bump"}, "y": {"kind": "ramp"}}.
     """
 
-    def __init__(self, space: FactorSpace, factors: dict[str, dict[str, Any]]) -> None:
+    def __init__(self, space: FactorSpace, factors: dict[str, Part]) -> None:
         super().__init__(space)
         if set(factors) != set(space.names):
             raise InputError(f"A mixed code needs one entry per factor {list(space.names)}. Got {sorted(factors)}.")

@@ -14,6 +14,7 @@ from matplotlib.colors import LogNorm, PowerNorm
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from recombine.diagnostics.scores import precision
 from recombine.factors import FactorSpace
 from recombine.holdouts import Holdout
 from recombine.task import Task
@@ -93,7 +94,7 @@ def landscape(
 def render(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> tuple[np.ndarray, np.ndarray]:
     """Truth and output images of cells."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    values = task.space.values(cells).to(device)
+    values = task.space.values(cells).to(device, precision(model))
     was_training = model.training
     try:
         with torch.no_grad():

@@ -56,7 +56,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise StoreError(f"{path} is missing.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read as JSON: {error}. It may be truncated or not ours.") from error
 
 
@@ -91,7 +91,7 @@ def _facts(path: Path, file: Any) -> dict[str, str]:
     try:
         return dict(json.loads((file.metadata() or {})[METADATA]))
     except (KeyError, TypeError, ValueError):
-        raise StoreError(f"{path} was not written by recombine: it lacks its metadata.") from None
+        raise StoreError(f"{path} was not written by recombine: it lacks its metadata. Move it away.") from None
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from torch import Tensor
 
 from recombine.errors import InputError
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 HOLDOUTS = Family("holdout")
 Bound = Finite | list[Finite]  # one for all factors, or one per factor
 Rule = Callable[[Tensor], Tensor]
+Part = Annotated[dict[str, Any], AfterValidator(lambda part: HOLDOUTS.validate(part).model_dump())]
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,10 @@ def _between(space: FactorSpace, axes: list[int], lows: list[float], highs: list
     def rule(values: Tensor) -> Tensor:
         columns = []
         for axis, lo, hi in zip(axes, lows, highs):
-            v, slack = values[..., axis], factors[axis].step * 1e-4  # grid values carry rounding errors
+            factor = factors[axis]
+            v, slack = values[..., axis], factor.step * 1e-4  # grid values carry rounding errors
+            if factor.kind == "cyclic":  # into the range, a value just below its start counting as its start
+                v = torch.remainder(v - factor.low + slack, factor.extent) + factor.low - slack
             above, below = v >= lo - slack, v <= hi + slack
             columns.append(above & below if lo <= hi else above | below)
         return torch.stack(columns, dim=-1)
@@ -373,21 +377,21 @@ def runs(space: FactorSpace, lengths: list[Annotated[int, Field(ge=0)]]) -> Hold
 
 
 @HOLDOUTS.register("any_of")
-def any_of(space: FactorSpace, parts: Annotated[list[dict[str, Any]], Field(min_length=1)]) -> Holdout:
+def any_of(space: FactorSpace, parts: Annotated[list[Part], Field(min_length=1)]) -> Holdout:
     """Held out by at least one part (`a | b`)."""
     built = [HOLDOUTS.build(part, space) for part in parts]
     return Holdout(space, lambda values: torch.stack([h.contains(values) for h in built]).any(0))
 
 
 @HOLDOUTS.register("all_of")
-def all_of(space: FactorSpace, parts: Annotated[list[dict[str, Any]], Field(min_length=1)]) -> Holdout:
+def all_of(space: FactorSpace, parts: Annotated[list[Part], Field(min_length=1)]) -> Holdout:
     """Held out by every part (`a & b`)."""
     built = [HOLDOUTS.build(part, space) for part in parts]
     return Holdout(space, lambda values: torch.stack([h.contains(values) for h in built]).all(0))
 
 
 @HOLDOUTS.register("all_but")
-def all_but(space: FactorSpace, part: dict[str, Any]) -> Holdout:
+def all_but(space: FactorSpace, part: Part) -> Holdout:
     """Held out iff the part does not hold it out (`~a`)."""
     inner: Holdout = HOLDOUTS.build(part, space)
     return Holdout(space, lambda values: ~inner.contains(values))

@@ -30,6 +30,7 @@ from recombine.errors import InputError
 
 Count = Annotated[int, Field(ge=1, le=2**40)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Width = Annotated[float, Field(ge=1e-3, allow_inf_nan=False)]  # narrower ones underflow to 0/0
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -86,10 +87,8 @@ class Family:
         """
         kind = config.get("kind")
         if not isinstance(kind, str) or kind not in self.models:
-            raise InputError(
-                f"There is no {self.name} of kind {kind!r}{nearest(str(kind), self.models)}. "
-                f"Kinds: {', '.join(self.models)}."
-            )
+            close = nearest(kind, self.models) if isinstance(kind, str) else ""
+            raise InputError(f"There is no {self.name} of kind {kind!r}{close}. Kinds: {', '.join(self.models)}.")
         return validate(self.models[kind], config, f"{self.name} {kind!r}", prefix)
 
     def build(self, config: Mapping[str, Any], *context: Any) -> Any:
@@ -144,6 +143,9 @@ def complaints(error: ValidationError, model: type[BaseModel], where: str, prefi
         elif problem["type"] == "missing":
             yield f"The {path!r} parameter of {where} is missing."
         else:
+            if problem["type"] == "value_error":  # one of ours, raised while checking a nested configuration
+                yield f"The {path!r} parameter of {where} is wrong: {problem['ctx']['error']}"
+                continue
             what = ", or ".join(dict.fromkeys(alternatives[name]))
             yield f"The {path!r} parameter of {where} is wrong: {what}. Got {problem['input']!r} instead."
 

@@ -11,6 +11,7 @@ docs/run-files.md names every file. All of them are JSON, CSV or safetensors: no
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import platform
@@ -90,12 +91,20 @@ class StoredRun:
         return path
 
 
+def _digest(facts: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
 class Store:
     """A folder of runs."""
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
-        if self.root.exists() and not self.root.is_dir():
+        try:
+            is_file = self.root.exists() and not self.root.is_dir()
+        except OSError as error:
+            raise StoreError(f"{self.root} cannot be a run store: {error.strerror}. Choose another --out.") from error
+        if is_file:
             raise StoreError(f"{self.root} is a file; a run store is a folder. Choose another --out.")
 
     def train(
@@ -163,7 +172,7 @@ class Store:
         (folder / "run.json").unlink(missing_ok=True)
         run.model.save_pretrained(folder / "model")
         write_text(folder / "scores.csv", run.scores.to_csv())
-        write_text(folder / "history.jsonl", "".join(json.dumps(row) + "\n" for row in run.history))
+        write_text(folder / "history.jsonl", "".join(json.dumps(row, allow_nan=False) + "\n" for row in run.history))
         write_tensors(folder / "losses.safetensors", {"losses": run.losses})
         names = ("config.json", "model/config.json", "model/model.safetensors", "scores.csv", "history.jsonl",
                  "losses.safetensors")  # fmt: skip
@@ -186,7 +195,7 @@ class Store:
             },
             "files": {name: file_digest(folder / name) for name in names},
         }
-        write_json(folder / "run.json", facts)
+        write_json(folder / "run.json", {**facts, "digest": _digest(facts)})
         self._checkpoint(config).unlink(missing_ok=True)
 
     def directory(self, config: RunConfig) -> Path:
@@ -206,10 +215,7 @@ class Store:
                 f"Run {path.name} is not finished ({self._progress(path)}). Run the same `recombine train` command "
                 "again to go on with it."
             )
-        facts = read_json(path / "run.json")
-        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-            found = facts.get("format") if isinstance(facts, dict) else type(facts).__name__
-            raise StoreError(f"{path / 'run.json'} is no run of this version: format {found!r}, expected {FORMAT!r}.")
+        facts = self._facts(path)
         config = RunConfig.from_dict(read_json(path / "config.json"))
         if config.hash != path.name:
             raise StoreError(
@@ -217,6 +223,16 @@ class Store:
                 "It was changed, or written by another version. Train it again."
             )
         return StoredRun(path, config, facts)
+
+    def _facts(self, path: Path) -> dict[str, Any]:
+        """A finished run's run.json, as it was written."""
+        facts = read_json(path / "run.json")
+        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+            found = facts.get("format") if isinstance(facts, dict) else type(facts).__name__
+            raise StoreError(f"{path / 'run.json'} is no run of this version: format {found!r}, expected {FORMAT!r}.")
+        if facts.pop("digest", None) != _digest(facts):
+            raise StoreError(f"{path / 'run.json'} was changed after the run finished. Train it again with --force.")
+        return facts
 
     def resolve(self, run: str) -> str:
         """The full id of a run from its beginning; anything that is no such beginning is an error."""
@@ -242,10 +258,11 @@ class Store:
         path = self.root / name
         try:
             if (path / "run.json").is_file():
-                facts = read_json(path / "run.json")
+                facts = self._facts(path)
                 return {"run": name, "status": "finished", "config": facts["config"], **facts["summary"]}
-            return {"run": name, "status": self._progress(path), "config": read_json(path / "config.json")}
-        except (StoreError, KeyError, TypeError) as error:
+            config = RunConfig.from_dict(read_json(path / "config.json")).to_dict()
+            return {"run": name, "status": self._progress(path), "config": config}
+        except InputError as error:
             return {"run": name, "status": f"damaged: {error}", "config": {}}
 
     def _progress(self, path: Path) -> str:

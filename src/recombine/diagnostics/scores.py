@@ -45,15 +45,15 @@ def score(model: nn.Module, task: Task, *, chunk: int = CHUNK) -> Scores:
     scene) to the true place; *localized*, whether that pixel lies within ±1 pixel of it in x and in y; *ssim*. The
     inverse task scores decoded factor values, in grid steps, in place of pixels. What does not apply is NaN.
     """
-    weights = [t for t in [*model.parameters(), *model.buffers()] if t.is_floating_point()]
-    like = weights[0] if weights else torch.empty(0)  # codes come in the model's type, on its device
+    device = next((t.device for t in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
+    dtype = precision(model)
     was_training = model.training
     parts: list[dict[str, Tensor]] = []
     model.eval()
     try:
         with torch.no_grad():
             for cells in task.space.chunks(chunk):
-                values = task.space.values(cells).to(like)
+                values = task.space.values(cells).to(device, dtype)
                 outputs, targets = model(task.inputs(values)), task.targets(values)
                 offsets = _offsets(outputs, values, task)
                 nothing = offsets.new_full((len(cells),), math.nan)
@@ -75,6 +75,12 @@ def score(model: nn.Module, task: Task, *, chunk: int = CHUNK) -> Scores:
     return Scores(task.holdout, columns, model=model, task=task)
 
 
+def precision(model: nn.Module) -> torch.dtype:
+    """The floating-point type of a model's weights, in which it takes its inputs."""
+    weights = (t.dtype for t in [*model.parameters(), *model.buffers()] if t.is_floating_point())
+    return next(weights, torch.get_default_dtype())
+
+
 def _offsets(outputs: Tensor, values: Tensor, task: Task) -> Float[Tensor, "cell axis"]:
     """Found minus true place: (column, row) in pixels, or factor positions for the inverse task."""
     if task.inverse:
@@ -85,6 +91,7 @@ def _offsets(outputs: Tensor, values: Tensor, task: Task) -> Float[Tensor, "cell
     peak = flat.argmin(1) if task.scene.inverted else flat.argmax(1)
     columns = outputs.shape[-1]
     pixels = torch.stack([peak % columns, peak // columns], dim=-1).to(values.dtype)
+    pixels = torch.where(flat.isfinite().all(1, keepdim=True), pixels, math.nan)
     offsets = task.scene.pixel_offsets(pixels, values)
     return pixels.new_full(pixels.shape, math.nan) if offsets is None else offsets
 

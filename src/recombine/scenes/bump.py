@@ -16,7 +16,7 @@ from torch import Tensor
 
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
-from recombine.registry import Count, Positive
+from recombine.registry import Count, Width
 from recombine.scenes.scene import SCENES, Scene
 
 POSITIONS = ("x", "y")
@@ -40,7 +40,7 @@ class Bump(Scene):
     def __init__(
         self,
         space: FactorSpace,
-        sigma: Positive = 1.0,
+        sigma: Width = 1.0,
         inverted: bool = False,
         pixel_centres: Literal["integer", "half"] = "integer",
         rows: Count | None = None,
@@ -72,6 +72,13 @@ class Bump(Scene):
             rows or math.ceil(space.factors["y"].extent - 1e-6),  # 28/25 · 25 is a little more than 28
             columns or math.ceil(space.factors["x"].extent - 1e-6),
         )
+        for name, pixels in zip(POSITIONS, self.image_shape[::-1]):
+            factor = space.factors[name]
+            if factor.low < -0.5 or factor.high > pixels + 0.5:
+                raise InputError(
+                    f"Factor {name!r} counts pixels from 0, and {pixels} pixels do not hold its values "
+                    f"{factor.low:g} … {factor.high:g}. Let it start at 0, or give the scene more rows or columns."
+                )
 
     def __call__(
         self, values: Float[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
@@ -128,7 +135,7 @@ class Stripe(Bump):
         self,
         space: FactorSpace,
         factor: Literal["x", "y"] = "x",
-        sigma: Positive = 1.0,
+        sigma: Width = 1.0,
         inverted: bool = False,
         pixel_centres: Literal["integer", "half"] = "integer",
         rows: Count | None = None,

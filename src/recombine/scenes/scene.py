@@ -22,7 +22,7 @@ class Scene:
         inverted: Whether the object is dark on a bright ground.
     """
 
-    config: dict[str, Any]
+    config: dict[str, Any] = {}  # noqa: RUF012 (replaced, never changed; empty for scenes that are not registered)
     space: FactorSpace
     image_shape: tuple[int, int]
     inverted: bool = False

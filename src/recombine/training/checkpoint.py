@@ -49,11 +49,21 @@ class Checkpoint:
                 f"{self.path} belongs to a run with other settings, model or task. Move it away to start afresh, "
                 "or go on with the settings it was made with."
             )
-        return Snapshot(tensors, json.loads(metadata["facts"]))
+        return Snapshot(tensors, _facts(self.path, metadata))
+
+
+def _facts(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
+    try:
+        facts = json.loads(metadata["facts"])
+        return {**facts, "step": int(facts["step"])}
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"{path} is no checkpoint: its facts cannot be read. Delete it, or train with --force."
+        ) from error
 
 
 def steps_done(path: Path) -> int | None:
     """At which step a checkpoint file stands; None if there is none. Only its header is read."""
     if not path.exists():
         return None
-    return int(json.loads(read_metadata(path).get("facts", "{}")).get("step", 0))
+    return _facts(path, read_metadata(path))["step"]

@@ -21,15 +21,15 @@ class Examples:
     Small tables are rendered once and indexed; large ones are rendered batch by batch.
     """
 
-    def __init__(self, task: Task, training: Training, device: torch.device) -> None:
+    def __init__(self, task: Task, training: Training, device: torch.device, dtype: torch.dtype | None = None) -> None:
         self.task = task
         self.device = device
+        self.dtype = dtype or torch.get_default_dtype()
         self.id_cells = task.holdout.id_cells
         self.n_stripes = sum(task.space.shape) if training.stripes else 0
-        dtype = torch.get_default_dtype()
         numbers = sum(torch.Size(shape).numel() for shape in (task.input_shape, task.target_shape))
         self._table: tuple[Tensor, Tensor] | None = None
-        if len(self) * numbers * dtype.itemsize <= TABLE_BYTES:
+        if len(self) * numbers * self.dtype.itemsize <= TABLE_BYTES:
             rows = torch.arange(len(self)).split(4096)
             parts = [self._render(part) for part in rows]
             self._table = torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])
@@ -46,7 +46,7 @@ class Examples:
 
     def _render(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         values, present = self._factors(rows)
-        values = values.to(self.device)
+        values = values.to(self.device, self.dtype)
         present = present.to(self.device) if self.n_stripes else None
         return self.task.inputs(values, present), self.task.targets(values, present)
 
@@ -92,8 +92,7 @@ def check_data(task: Task, training: Training) -> None:
             "There is nothing to train on: bumps=0 and no stripes. Set training.stripes=true or bumps > 0."
         )
     if training.stripes:
-        values, present = stripes(task.space)
-        task.encoding(values[:1], present[:1])  # refuses if it has no code for an absent factor
+        task.encoding(*stripes(task.space))  # refuses if some factor has no code for being absent
 
 
 def n_bumps(training: Training, n_id: int) -> int | None:

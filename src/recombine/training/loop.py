@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from torch import Tensor, nn
 
 from recombine.decoders import Decoder
 from recombine.devices import resolve
-from recombine.diagnostics.scores import Scores, score
+from recombine.diagnostics.scores import Scores, precision, score
 from recombine.errors import InputError, TrainingDiverged, TrainingInterrupted
 from recombine.progress import ProgressBar
 from recombine.seeds import generator
@@ -51,7 +50,8 @@ class Run:
         losses: Loss of every step, one column per name in `loss_names`.
         steps: Steps done.
         stopped_early: Whether an early stop ended it.
-        seconds: Time spent in this process (all seeds of a batch together).
+        seconds: Time spent training in this process (all seeds of a batch together).
+        scores: Error of every cell of the grid.
     """
 
     model: nn.Module
@@ -64,11 +64,7 @@ class Run:
     steps: int
     stopped_early: bool
     seconds: float
-
-    @cached_property
-    def scores(self) -> Scores:
-        """Error of every cell of the grid, computed when first asked for."""
-        return score(self.model, self.task)
+    scores: Scores
 
 
 def train(
@@ -150,8 +146,21 @@ def train_seeds(
         loop = Loop(copies, task, [seeds[i] for i in group], training or Paper(), terms, device, paths)
         loop.run(checkpoint_seconds, progress)
         for i, outcome in zip(group, loop.outcomes()):
+            if (
+                isinstance(outcome, TrainingDiverged) and len(group) > 1
+            ):  # alone, to tell the sick seed from the healthy
+                outcome = _alone(model, task, seeds[i], training or Paper(), terms, device)
             outcomes[i] = outcome
     return _all_finished(outcomes)
+
+
+def _alone(
+    model: Decoder, task: Task, seed: int, training: Training, terms: Sequence[LossTerm], device: str
+) -> Run | TrainingDiverged:
+    """Train one seed by itself: a seed that diverges may take those batched with it along, by NaN times zero."""
+    loop = Loop([copy.deepcopy(model).initialize(seed)], task, [seed], training, terms, device, None)
+    loop.run(math.inf, None)
+    return loop.outcomes()[0]
 
 
 def _all_finished(outcomes: Sequence[Run | TrainingDiverged]) -> list[Run]:
@@ -190,11 +199,12 @@ class Loop:
         self.task, self.seeds, self.training = task, list(seeds), training
         self.device = resolve(device)
         self.models = [model.to(self.device) for model in models]
+        self.dtype = precision(models[0])
         self._check_fit()
         check_data(task, training)
         terms = [*training.loss_terms(), *terms]
         self.program = Single(models[0], terms) if len(models) == 1 else Stacked(models, terms)
-        self.examples = Examples(task, training, self.device)
+        self.examples = Examples(task, training, self.device, self.dtype)
         rows = [drawn_rows(self.examples, training, seed) for seed in seeds]
         self.total = training.total_steps(len(rows[0]))
         self.state = [_Seed(self._order(r, seed)) for r, seed in zip(rows, seeds)]
@@ -222,10 +232,8 @@ class Loop:
 
     def _check_fit(self) -> None:
         """A wrong code or image size is an error before anything starts."""
-        model, values = (
-            self.models[0],
-            self.task.space.values(torch.zeros(2, dtype=torch.long)).to(self.device),
-        )
+        model = self.models[0]
+        values = self.task.space.values(torch.zeros(2, dtype=torch.long)).to(self.device, self.dtype)
         if isinstance(model, Decoder) and model.inverse != self.task.inverse:
             raise InputError(
                 f"{type(model).__name__} maps {'images to codes' if model.inverse else 'codes to images'}, but the "
@@ -235,6 +243,11 @@ class Loop:
         with torch.no_grad():
             try:
                 outputs = model.eval()(self.task.inputs(values))
+            except (RuntimeError, TypeError) as error:
+                raise InputError(
+                    f"The model does not take inputs of shape (batch, {', '.join(map(str, self.task.input_shape))}): "
+                    f"{error}"
+                ) from error
             finally:
                 model.train(was_training)
         expected = (2, *self.task.target_shape)
@@ -248,13 +261,15 @@ class Loop:
         for name, cells in (("id", self.task.holdout.id_cells), ("ood", self.task.holdout.ood_cells)):
             shuffled = torch.randperm(len(cells), generator=generator(0, "evaluate", name))
             chosen.append(cells[shuffled[: self.training.evaluate_cells]])
-        values = self.task.space.values(torch.cat(chosen)).to(self.device)
+        values = self.task.space.values(torch.cat(chosen)).to(self.device, self.dtype)
         return self.task.inputs(values), self.task.targets(values), len(chosen[0])
 
     def _fingerprint(self, index: int) -> str:
         shapes = {name: list(t.shape) for name, t in self.program.tensors(index).items()}
         parts = [
             self.seeds[index],
+            type(self.models[index]).__name__,
+            getattr(self.models[index], "config", None),
             self.training.model_dump(),
             self.task.scene.config,
             self.task.encoding.config,
@@ -321,15 +336,19 @@ class Loop:
         for i, state in enumerate(self.state):
             if not state.stopped and not bool(recent[i].all()):
                 step = self.checked + int((~recent[i]).nonzero()[0])
-                bad = [n for n, v in zip(columns, self.trace[i, step].tolist()) if not math.isfinite(v)]
-                rate = self.training.learning_rate_at(step, self.total)
-                state.stopped = True
-                state.diverged = TrainingDiverged(
-                    f"The loss of seed {self.seeds[i]} is not a finite number at step {step} ({', '.join(bad)}). "
-                    f"Likely causes: a learning rate that is too high (it was {rate:.2g}; try a third, or a warm-up), "
-                    "a loss term with an infinite gradient, or inputs that are not finite."
+                self._diverge(
+                    i, step, [n for n, v in zip(columns, self.trace[i, step].tolist()) if not math.isfinite(v)]
                 )
         self.checked = self.step
+
+    def _diverge(self, index: int, step: int, columns: list[str]) -> None:
+        rate = self.training.learning_rate_at(min(step, self.total - 1), self.total)
+        self.state[index].stopped = True
+        self.state[index].diverged = TrainingDiverged(
+            f"The loss of seed {self.seeds[index]} is not a finite number at step {step} ({', '.join(columns)}). "
+            f"Likely causes: a learning rate that is too high (it was {rate:.2g}; try a third, or a warm-up), "
+            "a loss term with an infinite gradient, or inputs that are not finite."
+        )
 
     def _evaluate(self) -> str:
         """Add a row to each seed's history, apply the early stop, and return the note for the progress bar."""
@@ -345,6 +364,8 @@ class Loop:
         means = self.trace[:, since : self.step].mean(1).tolist()
         rate = self.training.learning_rate_at(self.step - 1, self.total)
         for i, state in enumerate(self.state):
+            if not state.stopped and not math.isfinite(id_mse[i]):
+                self._diverge(i, self.step, ["id_mse"])
             if state.stopped:
                 continue
             row = {
@@ -390,6 +411,7 @@ class Loop:
                     steps=steps,
                     stopped_early=state.stopped,
                     seconds=self.seconds,
+                    scores=score(model, self.task),
                 )
             )
         return outcomes
