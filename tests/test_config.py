@@ -41,6 +41,23 @@ def test_every_setting_changes_the_hash_and_only_the_seed_leaves_the_seedless_on
     assert RunConfig.parse(["decoder.width=8"]).seedless_hash != RunConfig.parse([]).seedless_hash
 
 
+def test_the_order_of_the_factors_is_part_of_the_run():
+    one, other = (RunConfig.parse([f"scene.factors={f}"]) for f in ('{"x":28,"y":28}', '{"y":28,"x":28}'))
+    assert one.task().space.names != other.task().space.names
+    assert one.hash != other.hash
+
+
+def test_defaults_inside_nested_parts_are_filled_in():
+    part, whole = '{"kind":"centre"}', '{"kind":"centre","lo":6,"hi":22}'
+    words = ["holdout.kind=all_but", "training.allow_unseen=true"]
+    assert (
+        RunConfig.parse([*words, f"holdout.part={part}"]).hash
+        == RunConfig.parse([*words, f"holdout.part={whole}"]).hash
+    )
+    mixed = ["encoding.kind=mixed", 'encoding.factors={"x":{"kind":"bump"},"y":{"kind":"ramp"}}']
+    assert RunConfig.parse(mixed).encoding["factors"]["x"] == {"kind": "bump", "width": 1.0}
+
+
 def test_another_kind_drops_the_old_keys_whatever_the_order():
     for words in (["decoder.kind=mlp", "decoder.depth=5"], ["decoder.depth=5", "decoder.kind=mlp"]):
         assert RunConfig.parse(words).decoder == {"kind": "mlp", "depth": 5, "width": 256}

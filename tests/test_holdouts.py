@@ -452,3 +452,10 @@ def test_long_lists_of_unseen_values_are_cut():
         "never seen in training: x ∈ {0, 1, 2, 3, 4, 5, 6, 7, … (10 values)}"
     )
     assert str(centre(PLANE).coverage()) == "every value of every factor is seen in training"
+
+
+def test_values_beyond_a_cyclic_range_are_wrapped():
+    ring = FactorSpace(a=cyclic(360.0, 12))
+    held = holdouts.gap(ring, "a", 330.0, 30.0)
+    values = torch.tensor([[450.0], [-90.0], [90.0], [270.0], [360.0], [-30.0], [690.0]])
+    assert held.contains(values).tolist() == [False, False, False, False, True, True, True]

@@ -65,6 +65,20 @@ def test_the_tree_names_what_exists():
         assert (ROOT / "src/recombine" / name).exists() or (ROOT / name).exists(), name
 
 
+def test_the_demo_table_has_numbers():
+    rows = [line for line in README.splitlines() if re.match(r"\| bumps", line)]
+    assert len(rows) == 2
+    for row in rows:
+        numbers = [float(cell) for cell in row.strip("|").split("|")[1:]]
+        assert len(numbers) == 4
+        assert numbers[2] >= 0.99
+
+
+def test_the_docs_it_names_exist():
+    for name in re.findall(r"[\w-]+\.md", README):
+        assert (ROOT / name).exists() or (ROOT / "docs" / name).exists(), name
+
+
 def test_links_and_pictures_exist():
     for target in re.findall(r"\]\(([^)]+)\)", README):
         if "://" not in target:

@@ -244,3 +244,9 @@ def test_bad_input_is_explained(make, message):
     with pytest.raises(InputError) as caught:
         make()
     assert message in str(caught.value)
+
+
+def test_factors_that_leave_the_image_are_refused():
+    with pytest.raises(InputError, match=r"12 pixels do not hold its values 5 … 16"):
+        Bump(FactorSpace(x=discrete(12, low=5.0), y=12))
+    assert Bump(FactorSpace(x=discrete(12, low=5.0), y=12), columns=17).image_shape == (12, 17)

@@ -133,6 +133,44 @@ def test_a_foreign_or_unfinished_directory_is_refused(store):
         store.load(tiny().hash)
 
 
+@pytest.mark.parametrize(
+    "content", ['{"format": "recombine-run-1"}', '{"format": "recombine-run-1", "config": "x"}', "[]", "null"]
+)
+def test_a_run_json_with_holes_is_refused_and_hides_no_other_run(store, content):
+    (store.directory(tiny()) / "run.json").write_text(content)
+    with pytest.raises(StoreError):
+        store.load(tiny().hash)
+    assert store.list()[0]["status"].startswith("damaged")
+
+
+def test_a_better_score_written_into_run_json_is_noticed(store):
+    path = store.directory(tiny()) / "run.json"
+    facts = json.loads(path.read_text())
+    facts["summary"]["ood_mse"] = 1e-9
+    path.write_text(json.dumps(facts))
+    with pytest.raises(StoreError, match=r"run.json was changed after the run finished"):
+        store.train([tiny()])
+
+
+def test_a_checkpoint_with_unreadable_facts_is_refused_and_listed(store):
+    from recombine.files import write_tensors
+
+    other = tiny("seed=9")
+    store.directory(other).mkdir()
+    (store.directory(other) / "config.json").write_text(json.dumps(other.to_dict()))
+    metadata = {"format": "recombine-checkpoint-1", "facts": "{"}
+    write_tensors(store.directory(other) / "checkpoint.safetensors", {"a": torch.zeros(1)}, metadata)
+    assert {row["run"]: row["status"].split(":")[0] for row in store.list()}[other.hash] == "damaged"
+    with pytest.raises(StoreError, match="its facts cannot be read"):
+        store.train([other])
+    assert store.train([other], force=True)[0].id == other.hash
+
+
+def test_a_name_the_system_refuses_is_an_error(tmp_path):
+    with pytest.raises(StoreError, match="cannot be a run store"):
+        Store(tmp_path / ("x" * 300))
+
+
 @pytest.mark.parametrize("name", ["../secret", "/etc", "..", "", "xyz", "a" * 17, "é"])
 def test_names_never_become_paths(store, name):
     for use in (store.load, store.remove):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         decoders,
         diagnostics,
         encodings,
+        errors,
         factors,
         figures,
         holdouts,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         training,
     )
     from recombine.config import RunConfig
+    from recombine.diagnostics.diagnosis import Diagnosis, diagnose
     from recombine.diagnostics.scores import score
     from recombine.factors import FactorSpace
     from recombine.store import Store
@@ -42,10 +44,12 @@ _MODULES = (
     "decoders", "diagnostics", "encodings", "errors", "factors", "figures", "holdouts", "scenes", "store", "training",
 )  # fmt: skip
 _HOME = {
+    "Diagnosis": "recombine.diagnostics.diagnosis",
     "FactorSpace": "recombine.factors",
     "RunConfig": "recombine.config",
     "Store": "recombine.store",
     "Task": "recombine.task",
+    "diagnose": "recombine.diagnostics.diagnosis",
     "recipe": "recombine.training.recipe",
     "score": "recombine.diagnostics.scores",
     "train": "recombine.training.loop",
@@ -53,8 +57,9 @@ _HOME = {
 }
 
 __all__ = [
-    "FactorSpace", "RunConfig", "Store", "Task", "__version__", "decoders", "diagnostics", "encodings", "factors",
-    "figures", "holdouts", "recipe", "scenes", "score", "store", "train", "train_seeds", "training",
+    "Diagnosis", "FactorSpace", "RunConfig", "Store", "Task", "__version__", "decoders", "diagnose",
+    "diagnostics", "encodings", "errors", "factors", "figures", "holdouts", "recipe", "scenes", "score",
+    "store", "train", "train_seeds", "training",
 ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import recombine
+from recombine import cli_diagnose
 
 app = typer.Typer(
     name="recombine",
@@ -266,3 +267,6 @@ def main() -> None:
         app()
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+cli_diagnose.register(app)

@@ -24,6 +24,7 @@ from recombine.errors import InputError
 
 FactorKind = Literal["discrete", "continuous", "cyclic"]
 DEFAULT_CHUNK = 4096
+MOST_CELLS = 2**62
 _FIELDS = {"kind", "size", "low", "step"}
 
 
@@ -125,6 +126,8 @@ class FactorSpace:
         self.factors: dict[str, Factor] = {
             name: given if isinstance(given, Factor) else discrete(given) for name, given in factors.items()
         }
+        if math.prod(self.shape) > MOST_CELLS:
+            raise InputError(f"A factor space has at most {MOST_CELLS} cells. Got {self.shape} values per factor.")
 
     @classmethod
     def from_config(cls, config: Mapping[str, int | Mapping[str, Any]]) -> FactorSpace:

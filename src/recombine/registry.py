@@ -144,7 +144,7 @@ def complaints(error: ValidationError, model: type[BaseModel], where: str, prefi
             yield f"The {path!r} parameter of {where} is missing."
         else:
             if problem["type"] == "value_error":  # one of ours, raised while checking a nested configuration
-                yield f"The {path!r} parameter of {where} is wrong: {problem['ctx']['error']}"
+                yield f"The {path!r} parameter of {where} is wrong: {problem.get('ctx', {}).get('error')}"
                 continue
             what = ", or ".join(dict.fromkeys(alternatives[name]))
             yield f"The {path!r} parameter of {where} is wrong: {what}. Got {problem['input']!r} instead."

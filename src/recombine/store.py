@@ -18,11 +18,11 @@ import platform
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -36,6 +36,9 @@ from recombine.files import file_digest, read_json, read_tensors, write_json, wr
 from recombine.task import Task
 from recombine.training.checkpoint import steps_done
 from recombine.training.loop import Run, train_seeds
+
+if TYPE_CHECKING:
+    from recombine.diagnostics.diagnosis import Diagnosis
 
 FORMAT = "recombine-run-1"
 RUN_ID = re.compile(r"[0-9a-f]{16}")
@@ -81,6 +84,29 @@ class StoredRun:
     def losses(self) -> Tensor:
         """Loss of every step; the columns are named in `facts["loss_names"]`."""
         return read_tensors(self._verified("losses.safetensors"))[0]["losses"]
+
+    def diagnose(self, **options: Any) -> Diagnosis:
+        """Diagnose the model (options of `recombine.diagnose`) and keep the result in `diagnosis/`."""
+        from recombine.diagnostics.diagnosis import diagnose
+
+        task = self.task
+        found = diagnose(self.model, task.space, task.inputs, task.holdout, target=task.targets, **options)
+        found = replace(found, source={"run": self.id, "model": self.facts["files"]["model/model.safetensors"]})
+        found.save(self.path / "diagnosis")
+        return found
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """The diagnosis kept with the run; an error if there is none, or if it is of other weights."""
+        from recombine.diagnostics.diagnosis import Diagnosis
+
+        folder = self.path / "diagnosis"
+        if not folder.is_dir():
+            raise StoreError(f"Run {self.id} has no diagnosis yet. `recombine diagnose {self.id}` makes one.")
+        found = Diagnosis.load(folder)
+        if found.source.get("model") != self.facts["files"]["model/model.safetensors"]:
+            raise StoreError(f"{folder} is about other weights: the run was trained again. Diagnose it again.")
+        return found
 
     def _verified(self, name: str) -> Path:
         path = self.path / name

@@ -97,6 +97,15 @@ def test_stripes_first_shows_only_stripes_at_first():
     assert stripe_steps == [True] * 5 + [False] * 15
 
 
+def test_examples_hold_no_numbers_that_only_slow_the_processor_down():
+    space = FactorSpace(x=28, y=28)
+    task = Task(scenes.Bump(space), encodings.Bump(space), holdouts.centre(space))
+    for numbers in Examples(task, recipe("paper"), CPU).batch(torch.arange(495)):
+        assert numbers[numbers != 0].abs().min() > 1e-8
+    exact = task.targets(space.values(task.holdout.id_cells))
+    assert (Examples(task, recipe("paper"), CPU).batch(torch.arange(495))[1] - exact).abs().max() < 2e-8
+
+
 def test_nothing_to_train_on_is_an_error():
     with pytest.raises(InputError, match="nothing to train on"):
         check_data(small_task(), recipe("paper", bumps=0))

@@ -148,6 +148,59 @@ def test_one_diverging_seed_does_not_take_the_others_with_it(task):
     torch.testing.assert_close(weights(fine.model), weights(alone.model), rtol=1e-3, atol=1e-5)
 
 
+def test_weights_spoilt_by_the_very_last_step_are_noticed(task):
+    with pytest.raises(TrainingDiverged, match=r"\(id_mse\)"):
+        rc.train(rc.decoders.MLP(task), task, training=recipe("paper", steps=1, learning_rate=1e38))
+
+
+def test_a_diverging_rendered_seed_leaves_the_others_alone(task, monkeypatch):
+    """Its NaN reaches the others' channels, so they are trained again by themselves."""
+    original = rc.decoders.FactorRendered.initialize
+
+    def spoilt(self, seed):
+        original(self, seed)
+        if seed == 0:
+            with torch.no_grad():
+                self.renderer.strengths.fill_(math.nan)
+        return self
+
+    model = rc.decoders.FactorRendered(task, rank=2)
+    alone = rc.train_seeds(model, task, [1], training=fast())[0]
+    monkeypatch.setattr(rc.decoders.FactorRendered, "initialize", spoilt)
+    with pytest.raises(TrainingDiverged, match="seed 0") as error:
+        rc.train_seeds(model, task, [0, 1], training=fast())
+    assert [run.seed for run in error.value.finished] == [1]
+    torch.testing.assert_close(error.value.finished[0].losses, alone.losses)
+
+
+def test_models_in_double_precision_train_and_are_scored_and_drawn(task):
+    run = rc.train(rc.decoders.MLP(task, width=16).double(), task, training=fast())
+    assert next(run.model.parameters()).dtype == torch.double
+    assert run.scores.summary()["id", "mse"].mean > 0
+    assert run.scores.plot_samples(n=1).axes
+
+
+def test_scores_stay_those_of_the_run_when_the_model_is_trained_again(task):
+    model = rc.decoders.MLP(task, width=16)
+    first = rc.train(model, task, seed=0, training=fast())
+    before = first.scores.columns["mse"].copy()
+    rc.train(model, task, seed=1, training=fast())
+    assert (first.scores.columns["mse"] == before).all()
+
+
+def test_a_checkpoint_of_another_architecture_of_the_same_shape_is_refused(task, tmp_path):
+    from recombine.errors import StoreError
+
+    for heads in (1, 2):
+        model = rc.decoders.Transformer(task, depth=1, width=8, heads=heads)
+        arguments = {"training": fast(steps=3), "checkpoint": tmp_path / "c", "checkpoint_seconds": 0.0}
+        if heads == 1:
+            rc.train(model, task, **arguments)
+        else:
+            with pytest.raises(StoreError, match="other settings, model or task"):
+                rc.train(model, task, **arguments)
+
+
 def test_a_users_own_module_is_trained_from_the_weights_it_has(task):
     torch.manual_seed(0)
     own = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Dropout(0.1), nn.Linear(32, 64), nn.Unflatten(1, (8, 8)))
@@ -180,6 +233,8 @@ def test_a_decoder_for_another_task_is_an_error(task):
         rc.train(rc.decoders.MLP(other), task)
     with pytest.raises(InputError, match=r"outputs of shape \(2, 8, 8\). Got \(2, 16\)"):
         rc.train(nn.Identity(), task)
+    with pytest.raises(InputError, match=r"does not take inputs of shape \(batch, 16\)"):
+        rc.train(nn.Linear(5, 5), task)
     with pytest.raises(InputError, match="images to codes"):
         rc.train(rc.decoders.Encoder(task), task)
 

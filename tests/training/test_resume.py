@@ -149,6 +149,14 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(task, tmp_path, monkeypatch
     assert os.listdir(tmp_path) == ["c"]
 
 
+def test_a_place_that_cannot_hold_a_checkpoint_is_refused_at_once(task, tmp_path):
+    with pytest.raises(StoreError, match="is a folder"):
+        checkpointed(task, tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be kept at"):
+        checkpointed(task, tmp_path / "file" / "c")
+
+
 def test_checkpoints_change_nothing(task, tmp_path):
     saved = checkpointed(task, tmp_path / "c", steps=25, evaluate_every=10)
     plain = rc.train(rc.decoders.MLP(task, width=16), task, training=recipe("recommended", steps=25, evaluate_every=10))

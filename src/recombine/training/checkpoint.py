@@ -30,6 +30,15 @@ class Checkpoint:
     path: Path
     fingerprint: str
 
+    def check_place(self) -> None:
+        """Raise now, and not at the first save, if the file cannot be there."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"A checkpoint cannot be kept at {self.path}: {error.strerror}.") from error
+        if self.path.is_dir():
+            raise StoreError(f"A checkpoint is a file, but {self.path} is a folder. Name a file in it.")
+
     def write(self, snapshot: Snapshot) -> None:
         facts = {"format": FORMAT, "fingerprint": self.fingerprint, "facts": json.dumps(snapshot.facts)}
         write_tensors(self.path, snapshot.tensors, facts)

@@ -48,7 +48,7 @@ class Examples:
         values, present = self._factors(rows)
         values = values.to(self.device, self.dtype)
         present = present.to(self.device) if self.n_stripes else None
-        return self.task.inputs(values, present), self.task.targets(values, present)
+        return without_dust(self.task.inputs(values, present)), without_dust(self.task.targets(values, present))
 
     def _factors(self, rows: Tensor) -> tuple[Float[Tensor, "*shape factor"], Bool[Tensor, "*shape factor"]]:
         """Factor values of rows, and which factors are present."""
@@ -62,6 +62,15 @@ class Examples:
             values = torch.where(is_stripe, stripe_values[which], values)
             present = torch.where(is_stripe, stripe_present[which], present)
         return values, present
+
+
+def without_dust(numbers: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Numbers below a tenth of the rounding error of 1 become 0.
+
+    The tails of a bump fall to 1e-38 and below. They mean nothing beside its peak, but products with them, and AdamW's
+    squares of their gradients, are subnormal numbers, which processors are slow at: an MLP trained 3 times longer.
+    """
+    return torch.where(numbers.abs() < torch.finfo(numbers.dtype).eps / 10, 0.0, numbers)
 
 
 def stripes(space: FactorSpace) -> tuple[Float[Tensor, "stripe factor"], Bool[Tensor, "stripe factor"]]:

@@ -280,6 +280,8 @@ class Loop:
     def run(self, checkpoint_seconds: float, progress: bool | None) -> None:
         """Go on from the checkpoints, if there are any, to the end."""
         keep_freed_memory()
+        for checkpoint in self.checkpoints:
+            checkpoint.check_place()
         with ExitStack() as stack:
             cuda = [self.device] if self.device.type == "cuda" else []
             stack.enter_context(torch.random.fork_rng(devices=cuda))

@@ -1,0 +1,96 @@
+"""The files of a diagnosis: JSON, CSV and safetensors, verified when read. docs/diagnose.md names them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from recombine.diagnostics.part import Part, column_types, from_csv, json_able, to_csv
+from recombine.diagnostics.verdict import Verdict
+from recombine.errors import InputError, StoreError
+from recombine.factors import FactorSpace
+from recombine.files import file_digest, read_json, read_tensors, write_json, write_tensors, write_text
+from recombine.holdouts import HOLDOUTS
+
+if TYPE_CHECKING:
+    from recombine.diagnostics.diagnosis import Diagnosis
+
+FORMAT = "recombine-diagnosis-1"
+MAIN = "diagnosis.json"
+
+
+def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
+    """Write everything; diagnosis.json comes last and holds the digests of all other files."""
+    (folder / MAIN).unlink(missing_ok=True)
+    parts: dict[str, Any] = {}
+    files: dict[str, str] = {}
+    for name, part in diagnosis.parts.items():
+        tables = {}
+        for table, rows in part.tables.items():
+            path = folder / f"{name}-{table}.csv"
+            write_text(path, to_csv(rows))
+            files[path.name] = file_digest(path)
+            tables[table] = column_types(rows)
+        if part.arrays:
+            path = folder / f"{name}.safetensors"
+            write_tensors(path, {n: torch.from_numpy(np.ascontiguousarray(a)) for n, a in part.arrays.items()})
+            files[path.name] = file_digest(path)
+        parts[name] = {"tables": tables, "arrays": list(part.arrays), "facts": json_able(part.facts),
+                       "missing": part.missing}  # fmt: skip
+    content = {
+        "format": FORMAT,
+        "space": [{"name": name, **config} for name, config in _factors(diagnosis.space)],
+        "holdout": None if diagnosis.holdout is None else diagnosis.holdout.config,
+        "layers": list(diagnosis.layers),
+        "verdict": diagnosis.verdict.to_json(),
+        "facts": json_able(diagnosis.facts),
+        "source": diagnosis.source,
+        "parts": parts,
+        "files": files,
+    }
+    write_json(folder / MAIN, content)
+    return folder
+
+
+def _factors(space: FactorSpace) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, {"kind": f.kind, "size": f.size, "low": f.low, "step": f.step}) for name, f in space.factors.items()]
+
+
+def read_diagnosis(folder: Path) -> dict[str, Any]:
+    """The fields of a diagnosis; anything missing, changed or foreign is an error."""
+    content = read_json(folder / MAIN)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise StoreError(f"{folder / MAIN} is no diagnosis of this version, which has format {FORMAT!r}.")
+    try:
+        for name, digest in content["files"].items():
+            if Path(name).name != name or not (folder / name).is_file():
+                raise StoreError(f"{folder / name} is missing. Diagnose the model again.")
+            if file_digest(folder / name) != digest:
+                raise StoreError(f"{folder / name} was changed after it was written. Diagnose the model again.")
+        space = FactorSpace.from_config({f["name"]: {k: v for k, v in f.items() if k != "name"}
+                                         for f in content["space"]})  # fmt: skip
+        return {
+            "space": space,
+            "holdout": None if content["holdout"] is None else HOLDOUTS.build(content["holdout"], space),
+            "layers": tuple(content["layers"]),
+            "parts": {name: _part(folder, name, given) for name, given in content["parts"].items()},
+            "verdict": Verdict.from_json(content["verdict"]),
+            "facts": content["facts"],
+            "source": content["source"],
+        }
+    except (KeyError, TypeError, AttributeError, InputError) as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(f"{folder / MAIN} cannot be read: {error!r}.") from error
+
+
+def _part(folder: Path, name: str, given: dict[str, Any]) -> Part:
+    tables = {
+        table: from_csv((folder / f"{name}-{table}.csv").read_text(encoding="utf-8"), types)
+        for table, types in given["tables"].items()
+    }
+    arrays = read_tensors(folder / f"{name}.safetensors")[0] if given["arrays"] else {}
+    return Part(name, tables, {n: arrays[n].numpy() for n in given["arrays"]}, given["facts"], dict(given["missing"]))

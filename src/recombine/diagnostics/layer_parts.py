@@ -1,0 +1,237 @@
+"""The parts of a diagnosis that look inside the model: geometry, probes, tuning, complexity and embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from recombine.diagnostics.anova import variance_components
+from recombine.diagnostics.embeddings import EXACT_SIDE, NEIGHBOURS, NO_UMAP, embed_umap, principal_scores
+from recombine.diagnostics.geometry import metric_tensor_exact, metric_tensor_finite_difference
+from recombine.diagnostics.grid_activations import LayerRows, stream
+from recombine.diagnostics.grids import draw_cells
+from recombine.diagnostics.layers import OUT
+from recombine.diagnostics.material import Material
+from recombine.diagnostics.output_parts import function_rows
+from recombine.diagnostics.part import Part
+from recombine.diagnostics.partial_factorization import grouping_of, partial_factorization
+from recombine.diagnostics.probes import MOST_CELLS, Features, features_of_rows, linear_probes, probes_of_features
+from recombine.diagnostics.tuning import tuning_curves, unit_maps
+from recombine.errors import InputError
+from recombine.seeds import generator
+
+LAYERWISE = ("probes", "tuning", "complexity", "embeddings")
+TYPICAL_UNITS = 4
+DIMENSIONS = 3
+SHAPES: tuple[Literal["stripe", "bump"], ...] = ("stripe", "bump")
+
+
+def geometry_part(material: Material) -> Part:
+    """The metric tensor of every layer, and the scores read off it on ID and OOD cells."""
+    given = (material.model, material.space, material.encode)
+    if material.geometry == "exact":
+        found = metric_tensor_exact(*given, layers=material.layers)
+    else:
+        found = metric_tensor_finite_difference(*given, layers=material.layers, memory=material.memory)
+    arrays = {f"metric/{name}": layer.metric for name, layer in found.layers.items()}
+    arrays |= {f"log_volume/{name}": layer.log_volume for name, layer in found.layers.items()}
+    facts = {"method": found.method, "rung": found.rung, "cells_at_once": found.cells_at_once}
+    return Part("geometry", {"layers": found.rows(material.masks)}, arrays, facts)
+
+
+class LayerStudy:
+    """Collects what is found out about one layer after the other, so that each is computed once."""
+
+    def __init__(self, material: Material, wanted: Collection[str]) -> None:
+        self.material, self.wanted = material, wanted
+        whole = material.space.n_factors >= 1 and len(material.space) <= MOST_CELLS
+        self.shared = whole and material.held is not None  # then probes and embeddings use one Gram matrix
+        self.parts = {name: Part(name) for name in LAYERWISE if name in wanted}
+        self.features: dict[str, Features] = {}
+        self.order = _id_first(material)
+        self.drawn: dict[str, str] = {}
+
+    def run(self, tell: Callable[[str], None]) -> dict[str, Part]:
+        """Go through all layers; `tell` hears the name of each."""
+        material = self.material
+        alone = "probes" in self.wanted and not self.shared
+        if alone:
+            tell("probes")
+            self._absorb("probes", lambda: self._probes_alone())
+        others = [name for name in self.parts if name != "probes"]
+        if others or self.shared:
+            for name, found in self._layers():
+                tell(f"layer {name}")
+                self._study(name, found)
+        if "probes" in self.wanted and self.shared:
+            self._absorb("probes", lambda: self._probes_shared())
+        if "complexity" in self.parts:
+            rows, missing = function_rows(material)
+            part = self.parts["complexity"]
+            part.tables["functions"] = rows
+            part.missing.update(missing)
+        for part in self.parts.values():
+            if self.drawn and part.name != "probes":
+                part.facts["drawn"] = self.drawn
+            if part.computed and not any(part.tables.values()):
+                part.missing[part.name] = "; ".join(dict.fromkeys(part.missing.values())) or "no layer could be studied"
+        return self.parts
+
+    def _layers(self) -> Iterable[tuple[str, LayerRows]]:
+        material = self.material
+        if material.held is not None:
+            return [(name, material.held[name]) for name in material.subject.layers]
+        return stream(material.subject, memory=material.memory // 4, seed=material.seed)
+
+    def _absorb(self, name: str, work: Callable[[], Part]) -> None:
+        try:
+            self.parts[name] = work()
+        except InputError as error:
+            self.parts[name] = Part.absent(name, str(error))
+
+    def _probes_alone(self) -> Part:
+        m = self.material
+        found = linear_probes(m.model, m.space, m.encode, m.holdout, layers=m.layers, seed=m.seed, memory=m.memory // 2)
+        return self._probe_part(found)
+
+    def _probes_shared(self) -> Part:
+        m = self.material
+        units = {name: layer.units for name, layer in m.subject.layers.items()}
+        n_id = len(m.space) if m.holdout is None else m.holdout.n_id
+        return self._probe_part(probes_of_features(self.features, units, m.space, self.order, n_id, seed=m.seed))
+
+    def _probe_part(self, found: Any) -> Part:
+        rows = [asdict(probe) for probe in found.table]
+        facts = {"cells": len(found.cells), "grid_cells": found.grid_cells, "drawn": found.subsampled}
+        missing = {f"{r['score']} of {r['factor']}": r["missing"] for r in rows if r["missing"]}
+        return Part("probes", {"scores": rows}, {"cells": found.cells}, facts, missing)
+
+    def _study(self, name: str, found: LayerRows) -> None:
+        """All parts that are read off one layer's activations."""
+        if found.drawn is not None:
+            self.drawn[name] = f"{len(found.drawn)} of {found.units} units, drawn by seed"
+        space, rows = self.material.space, found.rows
+        components = None
+        if space.n_factors > 1 and {"tuning", "complexity"} & set(self.wanted):
+            components = variance_components(rows, space)
+        for part, study in (("tuning", self._tuning), ("complexity", self._grouping)):
+            if part in self.parts:
+                try:
+                    study(name, found, components)
+                except InputError as error:
+                    self.parts[part].missing[name] = str(error)
+        if ("probes" in self.parts and self.shared) or "embeddings" in self.parts:
+            self._features(name, rows)
+
+    def _tuning(self, name: str, found: LayerRows, components: Any) -> None:
+        part, space = self.parts["tuning"], self.material.space
+        curves = tuning_curves(found.rows, space, components=components)
+        summary = asdict(curves.summary())
+        preferred = summary.pop("preferred")
+        part.tables.setdefault("layers", []).append(
+            {"layer": name, **summary, **{f"prefers_{factor}": share for factor, share in preferred.items()}}
+        )
+        part.arrays[f"stripe/{name}"] = curves.stripe.astype(np.float32)
+        part.arrays[f"bump/{name}"] = curves.bump.astype(np.float32)
+        for kind in SHAPES:
+            units = curves.most_typical(kind, TYPICAL_UNITS, strong=True)
+            part.arrays[f"{kind} maps/{name}"] = unit_maps(found.rows, space, units)
+            index = getattr(curves, kind)
+            part.tables.setdefault("typical", []).extend(
+                {"layer": name, "kind": kind, "index": float(index[unit]), "unit": self._own_number(name, found, unit)}
+                for unit in units.tolist()
+            )
+            for factor, curve in curves.marginals.items():
+                part.arrays[f"{kind} marginals of {factor}/{name}"] = curve[units]
+
+    def _own_number(self, name: str, found: LayerRows, row: int) -> int:
+        """The unit's place in its flattened activation, from its place among the rows, which is that in memory."""
+        place = row if found.drawn is None else int(found.drawn[row])
+        layer = self.material.subject.layers[name]
+        if name == OUT or not layer.shape:
+            return place
+        indices = np.unravel_index(place, [layer.shape[axis] for axis in layer.memory_order])
+        return int(np.ravel_multi_index([indices[layer.memory_order.index(a)] for a in range(len(layer.shape))],
+                                        layer.shape))  # fmt: skip
+
+    def _grouping(self, name: str, found: LayerRows, components: Any) -> None:
+        part, space = self.parts["complexity"], self.material.space
+        expansion = partial_factorization(found.rows, space, components=components)
+        row: dict[str, Any] = {"layer": name, "units": found.units}
+        row |= {f"up_to_{order}": float(share) for order, share in enumerate(expansion.cumulative, 1)}
+        if space.n_factors > 1:
+            grouping = grouping_of(expansion)
+            groups = " ".join("{" + ",".join(group) + "}" for group in grouping.groups)
+            row |= {"grouping": groups, "grouping_score": grouping.score, "tolerance": grouping.tolerance}
+        part.tables.setdefault("layers", []).append(row)
+        part.tables.setdefault("terms", []).extend(
+            {"layer": name, "term": ",".join(term), "order": len(term), "theta": float(theta)}
+            for term, theta in zip(expansion.terms, expansion.theta)
+        )
+
+    def _features(self, name: str, rows: Tensor) -> None:
+        """Features for the probes, and the embedding from the same matrix."""
+        m = self.material
+        cells = self.order
+        if len(m.space) > EXACT_SIDE and rows.shape[1] > EXACT_SIDE:
+            cells = _embedded_cells(m)
+        features = features_of_rows(rows[cells])
+        if self.shared:
+            self.features[name] = features
+        if "embeddings" in self.parts:
+            self._embed(name, features, cells)
+
+    def _embed(self, name: str, features: Features, cells: Int[Tensor, " cell"]) -> None:
+        part, space = self.parts["embeddings"], self.material.space
+        scores = _scores(features)
+        total = float(scores.square().sum())
+        if total == 0:
+            part.missing[name] = "the activations do not vary"
+            return
+        shares = (scores.square().sum(0) / total).tolist()
+        points = {"pca": torch.nn.functional.pad(scores, (0, max(0, DIMENSIONS - scores.shape[1])))[:, :DIMENSIONS]}
+        if find_spec("umap") is None:
+            part.missing["umap"] = NO_UMAP.removesuffix("; this is PCA.") + "."
+        elif len(cells) < len(space) or len(space) <= NEIGHBOURS:
+            part.missing["umap"] = "the grid is too large or too small"
+        else:
+            found = embed_umap(scores[self.order.argsort()], space, seed=self.material.seed)
+            points["umap"] = torch.from_numpy(found.points)[self.order]
+        for method, place in points.items():
+            part.arrays[f"{method}/{name}"] = place.numpy()
+        part.arrays["cells"] = cells.numpy()
+        explained = {f"explained_{i + 1}": share for i, share in enumerate([*shares, 0.0, 0.0, 0.0][:DIMENSIONS])}
+        part.tables.setdefault("layers", []).append({"layer": name, "cells": len(cells), **explained})
+
+
+def _scores(features: Features) -> Float[Tensor, "cell dimension"]:
+    if features.gram is not None:
+        return principal_scores(features.gram)
+    assert features.rows is not None
+    rows = features.rows - features.rows.mean(0)
+    left, sizes, _ = torch.linalg.svd(rows, full_matrices=False)
+    kept = max(1, int((sizes.square() > 1e-13 * sizes.square().sum()).sum()))
+    scores = left[:, :kept] * sizes[:kept]
+    farthest = scores.gather(0, scores.abs().argmax(0, keepdim=True))
+    return scores * torch.where(farthest < 0, -1.0, 1.0)
+
+
+def _id_first(material: Material) -> Int[Tensor, " cell"]:
+    if material.holdout is None:
+        return torch.arange(len(material.space))
+    return torch.cat([material.holdout.id_cells, material.holdout.ood_cells])
+
+
+def _embedded_cells(material: Material) -> Int[Tensor, " cell"]:
+    """As many cells as an exact embedding allows, drawn by seed."""
+    if material.holdout is not None:
+        return draw_cells(material.holdout, EXACT_SIDE, seed=material.seed)
+    order = torch.randperm(len(material.space), generator=generator(material.seed, "cells"))
+    return order[:EXACT_SIDE].sort().values

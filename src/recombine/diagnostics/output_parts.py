@@ -1,0 +1,227 @@
+"""The parts of a diagnosis that look at the model's outputs: errors, superposition, kernels, functions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from recombine.diagnostics.complexity import function_complexity
+from recombine.diagnostics.grids import blocks, draw_cells
+from recombine.diagnostics.kernel_regression import KernelKind, kernel_regression
+from recombine.diagnostics.kernel_spectra import kernel_spectrum
+from recombine.diagnostics.kernels import SIMILARITIES, GramMatrices, agreement, gram_matrices
+from recombine.diagnostics.material import Material
+from recombine.diagnostics.part import Part, Rows
+from recombine.diagnostics.superposition import (
+    Superposition,
+    superposition,
+    superposition_of_inputs,
+    trained_resemblance,
+)
+from recombine.errors import InputError
+
+MOST_KERNEL_CELLS = 2048  # time grows with the cube of their number, and memory with the square
+CP = {"epsilon": 0.05, "largest": 8, "inits": 2}  # search for product terms with three factors and more
+CP_OUTPUTS = 4
+KINDS: tuple[KernelKind, ...] = ("factorized", "radial")
+
+
+def errors_part(material: Material) -> Part:
+    """Mean squared error per cell, and by split relative to the truth's own spread."""
+    if material.truth is None:
+        raise InputError("It needs the truth, and no target was given.")
+    outputs, truth = material.outputs.flatten(1), material.truth.flatten(1)
+    trained = torch.from_numpy(material.masks.get("id", material.masks["all"]))
+    mse = torch.zeros(len(outputs), dtype=torch.float64)
+    spread = torch.zeros_like(mse)
+    for ours, true in zip(blocks(outputs), blocks(truth)):
+        mse += (ours - true).square().sum(1)
+        spread += (true - true[trained].mean(0)).square().sum(1)
+    mse, spread = mse / outputs.shape[1], spread / outputs.shape[1]
+    rows = [
+        {"cells": name, "n_cells": int(mask.sum()), "mse": float(mse[mask].mean()),
+         "truth_variance": float(spread[mask].mean()), "relative": _ratio(mse[mask].mean(), spread[mask].mean())}
+        for name, mask in ((name, torch.from_numpy(mask)) for name, mask in material.masks.items())
+        if mask.any()
+    ]  # fmt: skip
+    return Part("errors", {"errors": rows}, {"mse": mse.numpy()})
+
+
+def _ratio(above: Tensor, below: Tensor) -> float:
+    return float(above / below) if float(below) > 0 else math.nan
+
+
+def superposition_part(material: Material) -> Part:
+    """Both sides of the test, plain and centred, on every OOD cell; pictures of a few."""
+    space, holdout, truth = material.space, material.split, material.truth
+    outputs = material.outputs
+    tests = [superposition(outputs, space, holdout, truth=truth, centred=centred) for centred in (False, True)]
+    resembling = [trained_resemblance(outputs, space, holdout, centred=centred) for centred in (False, True)]
+    missing: dict[str, str] = {}
+    try:
+        _check_population(material)
+        assert material.encode is not None
+        encode = material.subject.code
+        for centred in (False, True):
+            tests.append(
+                superposition_of_inputs(outputs, material.model, encode, space, holdout, truth=truth, centred=centred)
+            )
+            resembling.append(np.full(0, math.nan))
+    except InputError as error:
+        missing["input side"] = str(error)
+    if truth is None:
+        missing["truth"] = "no target was given"
+    tables = {
+        "cells": [row for test in tests for row in _cell_rows(test, material)],
+        "summary": [_summary(test, trained) for test, trained in zip(tests, resembling)],
+    }
+    pictures = tests[0].pictures
+    arrays = {"pictures/cells": pictures.cells, "pictures/output": pictures.output,
+              "pictures/superposition": pictures.superposition, "pictures/parts": pictures.parts}  # fmt: skip
+    if pictures.truth is not None:
+        arrays["pictures/truth"] = pictures.truth
+    arrays = {name: a if name.endswith("cells") else a.astype(np.float32) for name, a in arrays.items()}
+    return Part("superposition", tables, arrays, missing=missing)
+
+
+def _check_population(material: Material) -> None:
+    """Raise unless averaging codes makes a new code, and not that of another cell (as for a ramp)."""
+    if material.encode is None:
+        raise InputError("The code is the factor values themselves; their mean is just another combination.")
+    if not material.subject.code_dtype.is_floating_point:
+        raise InputError("The codes are integers, which cannot be averaged.")
+    with torch.no_grad():
+        codes = torch.cat([
+            material.subject.code(material.subject.values(cells)).flatten(1).double().cpu()
+            for cells in material.space.chunks()
+        ])  # fmt: skip
+    away = torch.linalg.vector_norm(codes - codes[material.split.id_cells].mean(0), dim=1)
+    if float(away.min()) < 0.25 * float(away.median()):
+        raise InputError(
+            "The mean code is close to the code of a single cell, so this is no population code and the input side "
+            "would say nothing."
+        )
+
+
+def _cell_rows(test: Superposition, material: Material) -> Rows:
+    values = material.space.values(torch.from_numpy(test.cells)).tolist()
+    nothing = np.full(len(test.cells), math.nan)
+    columns = {
+        "cosine": test.cosine,
+        "cosine_truth": nothing if test.cosine_truth is None else test.cosine_truth,
+        "truth_superposition": nothing if test.truth_superposition is None else test.truth_superposition,
+        "scale": test.scale,
+        "energy": test.energy,
+        "factor_energy": test.factor_energy,
+    }
+    return [
+        {
+            "side": test.side,
+            "centred": test.centred,
+            "cell": int(cell),
+            **dict(zip(material.space.names, values[i])),
+            **{name: float(column[i]) for name, column in columns.items()},
+            **{f"scale_{name}": float(test.factor_scales[i, a]) for a, name in enumerate(material.space.names)},
+            "shared": int(test.shared[i]),
+        }
+        for i, cell in enumerate(test.cells)
+    ]
+
+
+def _summary(test: Superposition, trained: np.ndarray) -> dict[str, Any]:
+    """Medians over cells. `truth_energy` is what right outputs would score as `energy`, `trained_energy` what ID
+    outputs score with the other ID outputs that share a value (output side only)."""
+    truth, right = test.cosine_truth, test.truth_superposition
+    return {
+        "side": test.side,
+        "centred": test.centred,
+        "n_cells": len(test.cells),
+        "cosine": _median(test.cosine),
+        "cosine_truth": math.nan if truth is None else _median(truth),
+        "energy": _median(test.energy),
+        "factor_energy": _median(test.factor_energy),
+        "truth_energy": math.nan if right is None else _median(right.clip(min=0) ** 2),
+        "trained_energy": _median(trained.clip(min=0) ** 2),
+    }
+
+
+def _median(values: np.ndarray) -> float:
+    """Median without NaNs; NaN if more than half of the values are."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) and 2 * len(known) >= len(values) else math.nan
+
+
+def kernels_part(material: Material) -> Part:
+    """Gram matrices and what they agree with, kernel regression, the spectrum of the cosine kernel."""
+    space, holdout, seed = material.space, material.split, material.seed
+    outputs = material.outputs
+    cells = draw_cells(holdout, MOST_KERNEL_CELLS, seed=seed)
+    single = torch.float32 if outputs.dtype == torch.float32 else torch.float64
+    grams = gram_matrices(outputs, space, holdout, cells=cells, overlap_dtype=single)
+    missing: dict[str, str] = {}
+    rows: Rows = []
+    for similarity in SIMILARITIES:
+        try:
+            rows.append(asdict(agreement(grams, similarity, seed=seed)))
+        except InputError as error:
+            missing[f"agreement, {similarity}"] = str(error)
+    tables = {"agreement": rows}
+    try:
+        fits = [kernel_regression(outputs, space, holdout, kind, cells=cells) for kind in KINDS]
+        names = ("kind", "id_error", "ood_error", "id_relative", "ood_relative")
+        tables["regression"] = [
+            {**{name: getattr(fit, name) for name in names}, **{f"length_{n}": v for n, v in fit.lengths.items()}}
+            for fit in fits
+        ]
+    except InputError as error:
+        missing["regression"] = str(error)
+    arrays = {f"gram/{name}": matrix.astype(np.float32) for name, matrix in grams.matrices.items()}
+    arrays["cells"] = grams.cells
+    try:
+        spectrum, arrays["spectrum"] = _spectrum(grams, seed)
+        tables["spectrum"] = [spectrum]
+    except InputError as error:
+        missing["spectrum"] = str(error)
+    facts = {"n_id": grams.n_id, "cells": len(cells), "grid_cells": len(space), "drawn": len(cells) < len(space)}
+    return Part("kernels", tables, arrays, facts, missing)
+
+
+def _spectrum(grams: GramMatrices, seed: int) -> tuple[dict[str, Any], Float[np.ndarray, " term"]]:
+    if len(grams.cells) < len(grams.space):
+        raise InputError(f"A spectrum needs all cells, and {len(grams.space)} are more than {MOST_KERNEL_CELLS}.")
+    settings: dict[str, Any] = {} if grams.space.n_factors == 2 else CP
+    found = kernel_spectrum(grams.in_cell_order("cosine"), grams.space, seed=seed, **settings)
+    row = {name: getattr(found, name) for name in ("method", "participation_ratio", "entropy_rank", "rank")}
+    return {**row, "error": found.error, "epsilon": found.epsilon}, found.weights
+
+
+def function_rows(material: Material) -> tuple[Rows, dict[str, str]]:
+    """R* and R_ε of the outputs and of the truth."""
+    rows: Rows = []
+    missing: dict[str, str] = {}
+    given = {"output": material.outputs, "truth": material.truth}
+    chosen, settings = slice(None), {}
+    if material.space.n_factors > 2:
+        energy = material.outputs.flatten(1).double().var(0)
+        chosen = energy.argsort(descending=True)[:CP_OUTPUTS].sort().values
+        settings = {"largest": CP["largest"], "inits": CP["inits"]}
+    for name, values in given.items():
+        if values is None:
+            missing[f"complexity of the {name}"] = "no target was given"
+            continue
+        numbers = values.flatten(1)[:, chosen]
+        try:
+            found = function_complexity(numbers, material.space, seed=material.seed, **settings)
+        except InputError as error:
+            missing[f"complexity of the {name}"] = str(error)
+            continue
+        rows.append({"function": name, "exact": found.exact, "approximate": found.approximate,
+                     "epsilon": found.epsilon, "proven": found.proven, "outputs": numbers.shape[1],
+                     "of_outputs": values.flatten(1).shape[1]})  # fmt: skip
+    return rows, missing

@@ -1,0 +1,408 @@
+"""Linear probes: can the factors be read off a layer by a linear map?
+
+    probes = linear_probes(model, space, encode, holdout)
+    probes["layers.3.act", "x", "in_sample"].r2
+    probes.to_pandas()                                  # a row per layer, factor and way of scoring
+
+Four scores per layer and factor, each R² = 1 − Σ(y − ŷ)² / Σ(y − ȳ)², ȳ the mean of the scored cells. R² ≤ 1; 0 is as
+good as the mean, and off the fitted cells there is no lower bound.
+
+    in_sample    least squares fitted and scored on all cells (the paper's; 1 by counting unknowns on wide layers)
+    id_to_ood    least squares fitted on ID cells, scored on OOD cells
+    ridge_cv     ridge regression within ID cells: every fold predicted by a fit to the other folds
+    ridge_ood    the ridge regression with the penalty that did best there, fitted on ID cells, scored on OOD cells
+
+Least squares are those of minimum norm with an intercept, as scikit-learn's LinearRegression; the penalty is
+scikit-learn's `alpha`. Directions along which a layer varies by less than rounding error are left out. On wide layers,
+which are fitted by their Gram matrix, that is less than √(n ε) ≈ 4e-7 of the largest one for n = 784 cells.
+A cyclic factor is probed by the cosine and sine of its angle, scored together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from recombine.diagnostics.grids import draw_cells
+from recombine.diagnostics.layers import Encode, Model, Subject, examine, observing
+from recombine.errors import InputError
+from recombine.factors import FactorSpace
+from recombine.holdouts import Holdout
+from recombine.seeds import generator
+
+if TYPE_CHECKING:
+    import pandas
+
+Score = Literal["in_sample", "id_to_ood", "ridge_cv", "ridge_ood"]
+_SPLITS: dict[Score, tuple[str, str]] = {  # fitted on, scored on
+    "in_sample": ("grid", "grid"),
+    "id_to_ood": ("ID", "OOD"),
+    "ridge_cv": ("ID", "ID"),
+    "ridge_ood": ("ID", "OOD"),
+}
+SCORES: tuple[Score, ...] = tuple(_SPLITS)
+MOST_CELLS = 1024
+FEWEST_CELLS = 10
+FOLDS = 5
+PENALTIES = tuple(10.0**k for k in range(-8, 4))  # times the mean squared length of a centred activation
+MEMORY = 2**30
+UNITS_AT_ONCE = 4096
+KEPT_SHARE = 0.75  # of the memory for the cells that are kept, the rest for those that pass by
+TRIANGLE = 8  # bands in which the symmetric product is computed, to skip most of its lower half
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One score.
+
+    Attributes:
+        layer, units: The layer and its size.
+        factor: What was read out.
+        score: How it was fitted and scored, see the module docstring.
+        r2: NaN if missing.
+        fitted: Number of cells fitted (for ridge_cv: ID cells, of which each fit leaves one fold out).
+        scored: Number of cells scored.
+        penalty: Ridge only.
+        missing: Why there is no number; empty if there is one.
+    """
+
+    layer: str
+    units: int
+    factor: str
+    score: Score
+    r2: float
+    fitted: int
+    scored: int
+    penalty: float = math.nan
+    missing: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Probes:
+    """All scores; `probes["out", "x", "id_to_ood"].r2` is one of them.
+
+    Attributes:
+        table: One entry per layer, factor and score.
+        cells: The cells used, ID first.
+        grid_cells: Number of cells of the grid; more than `cells` if it was too large and a seeded draw was probed.
+    """
+
+    table: list[Probe]
+    cells: Int[np.ndarray, " cell"]
+    grid_cells: int
+
+    @property
+    def subsampled(self) -> bool:
+        return len(self.cells) < self.grid_cells
+
+    def __getitem__(self, key: tuple[str, str, str]) -> Probe:
+        return {(p.layer, p.factor, p.score): p for p in self.table}[key]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        import pandas
+
+        return pandas.DataFrame([asdict(p) for p in self.table])
+
+
+def linear_probes(
+    model: Model,
+    space: FactorSpace,
+    encode: Encode | None = None,
+    holdout: Holdout | None = None,
+    *,
+    layers: str | Sequence[str] | None = None,
+    most_cells: int = MOST_CELLS,
+    folds: int = FOLDS,
+    seed: int = 0,
+    memory: int = MEMORY,
+) -> Probes:
+    """R² of linear probes for every layer and factor (Liang et al. 2025, Fig. 2).
+
+    Args:
+        model: A module or callable from codes to outputs; left as it was.
+        space: The factor space.
+        encode: Factor values → codes; None if the model takes factor values.
+        holdout: Tells ID from OOD cells. Without it all cells are ID and the OOD scores are missing.
+        layers: Which layers; see `recombine.diagnostics.layers`.
+        most_cells: A larger grid is probed on a seeded draw of this many cells, with its shares of ID and OOD, since
+            time grows with the square of the cells. The result says so.
+        folds: Folds of the cross-validation, drawn by seed over ID cells.
+        seed: For the draw and the folds.
+        memory: Bytes of activations to keep. Where all cells do not fit, activations are computed again as needed.
+
+    Returns:
+        The scores. What cannot be told is NaN with its reason: fewer than 10 cells to fit or to score, or a factor
+        that is the same at all scored cells.
+    """
+    if holdout is not None and holdout.space != space:
+        raise InputError(f"The hold-out belongs to another space. Got {holdout.space}, expected {space}.")
+    if folds < 2:
+        raise InputError(f"Cross-validation needs at least 2 folds. Got folds={folds}.")
+    if holdout is None:
+        holdout = Holdout(space, lambda values: torch.zeros(values.shape[:-1], dtype=torch.bool))
+    cells = draw_cells(holdout, most_cells, seed=seed)
+    n_id = int((~torch.from_numpy(holdout.mask.ravel())[cells]).sum())
+    with observing(model):
+        subject = examine(model, space, encode, layers=layers)
+        features = compact_features(subject, cells, memory=memory)
+    units = {name: layer.units for name, layer in subject.layers.items()}
+    return probes_of_features(features, units, space, cells, n_id, folds=folds, seed=seed)
+
+
+def probes_of_features(
+    features: Mapping[str, Features],
+    units: Mapping[str, int],
+    space: FactorSpace,
+    cells: Int[Tensor, " cell"],
+    n_id: int,
+    *,
+    folds: int = FOLDS,
+    seed: int = 0,
+) -> Probes:
+    """The scores from features that are there already.
+
+    Args:
+        features: By layer, with the cells in the order of `cells`.
+        units: Number of units of each layer.
+        space: The factor space.
+        cells: The `n_id` ID cells, then the OOD cells.
+        n_id: Number of ID cells.
+        folds, seed: As for `linear_probes`.
+    """
+    targets = probe_targets(space, cells)
+    table = [
+        probe
+        for name, found in features.items()
+        for probe in _probes(name, units[name], found, targets, n_id, folds, seed)
+    ]
+    return Probes(table, cells.numpy(), len(space))
+
+
+def features_of_rows(rows: Shaped[Tensor, "cell unit"]) -> Features:
+    """A layer's features from all its activations, rows in the order of the cells."""
+    if rows.shape[1] < len(rows):
+        return Features(rows.to(torch.float64), None)
+    gram = torch.zeros(len(rows), len(rows), dtype=torch.float64)
+    _multiply({"": gram}, {"": rows.mean(0, dtype=torch.float64)}, {"": rows}, 0, {"": rows}, 0)
+    return Features(None, torch.triu(gram) + torch.triu(gram, 1).T)
+
+
+def probe_targets(space: FactorSpace, cells: Int[Tensor, " cell"]) -> dict[str, Float[Tensor, "cell target"]]:
+    """What is to be read out: each factor's value, or (cos, sin) of a cyclic factor's angle."""
+    coordinates = space.coordinates(cells).to(torch.float64)
+    targets = {}
+    for axis, (name, factor) in enumerate(space.factors.items()):
+        column = coordinates[:, axis]
+        if factor.kind == "cyclic":
+            angle = 2 * math.pi * column / factor.size
+            targets[name] = torch.stack([angle.cos(), angle.sin()], dim=1)
+        else:
+            targets[name] = (factor.low + factor.step * column).unsqueeze(1)
+    return targets
+
+
+@dataclass(frozen=True)
+class Features:
+    """A layer's activations, up to a rotation and a shift, which no probe with intercept can tell apart.
+
+    Either the rows themselves (cell, unit) or, when units outnumber cells, their Gram matrix (cell, cell).
+    """
+
+    rows: Float[Tensor, "cell unit"] | None
+    gram: Float[Tensor, "cell cell"] | None
+
+    def decomposed(self, fit: slice, score: slice) -> Decomposed:
+        """The centred activations X = U S Vᵀ of the fitted cells, with X' V of the scored cells."""
+        if self.rows is not None:
+            mean = self.rows[fit].mean(0)
+            left, sizes, right = torch.linalg.svd(self.rows[fit] - mean, full_matrices=False)
+            kept = sizes > max(len(left), self.rows.shape[1]) * torch.finfo(torch.float64).eps * sizes[:1]
+            return Decomposed(left[:, kept], sizes[kept], (self.rows[score] - mean) @ right[kept].T)
+        assert self.gram is not None
+        inner = self.gram[fit, fit]
+        mean = inner.mean(0)
+        values, left = torch.linalg.eigh(inner - mean - mean.unsqueeze(1) + mean.mean())
+        kept = values > len(values) * torch.finfo(torch.float64).eps * values[-1:]
+        left, sizes = left[:, kept], values[kept].sqrt()
+        across = self.gram[score, fit]
+        across = across - across.mean(1, keepdim=True) - mean + mean.mean()
+        return Decomposed(left, sizes, across @ left / sizes)
+
+
+@dataclass(frozen=True)
+class Decomposed:
+    """The fitted cells' centred activations, and the scored cells seen in the same directions."""
+
+    left: Float[Tensor, "fitted direction"]
+    sizes: Float[Tensor, " direction"]
+    scored: Float[Tensor, "scored direction"]
+
+    def predict(self, targets: Float[Tensor, "fitted target"], penalty: float = 0.0) -> Float[Tensor, "scored target"]:
+        """Least squares (minimum norm) or ridge regression, fitted and then applied to the scored cells."""
+        mean = targets.mean(0)
+        weights = self.left.T @ (targets - mean) * (self.sizes / (self.sizes.square() + penalty)).unsqueeze(1)
+        return mean + self.scored @ weights
+
+    def left_out(
+        self, targets: Float[Tensor, "fitted target"], penalty: float, folds: Sequence[Int[Tensor, " _"]]
+    ) -> Float[Tensor, "fitted target"]:
+        """Residuals of each fold when the ridge regression is fitted to the others, without fitting again.
+
+        With H the matrix from targets to fitted values, the residuals of a fold F that was left out are
+        (I − H_FF)⁻¹ (y − Hy)_F, exactly, for every regression that is quadratic in its weights.
+        """
+        n = len(targets)
+        shares = penalty / (self.sizes.square() + penalty)  # of I − H along each direction
+        spanned = len(self.sizes) == n - 1  # then I − H has no other part, and rounding must not make one up
+        centred = targets - targets.mean(0)
+        along = self.left.T @ centred
+        residuals = (self.left * shares) @ along + (0 if spanned else centred - self.left @ along)
+        out = torch.empty_like(targets)
+        for fold in folds:
+            here = self.left[fold]
+            rest = (here * shares) @ here.T
+            if not spanned:
+                rest += torch.eye(len(fold), dtype=targets.dtype) - 1 / n - here @ here.T
+            out[fold] = torch.linalg.solve(rest, residuals[fold])
+        return out
+
+
+def r_squared(truth: Float[Tensor, "cell target"], found: Float[Tensor, "cell target"]) -> float:
+    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², summed over target columns. NaN if the truth is constant."""
+    spread = (truth - truth.mean(0)).square().sum()
+    return float(1 - (truth - found).square().sum() / spread) if spread > 0 else math.nan
+
+
+def _probes(
+    layer: str, units: int, features: Features, targets: dict[str, Tensor], n_id: int, folds: int, seed: int
+) -> list[Probe]:
+    """All scores of one layer."""
+    n = len(next(iter(targets.values())))
+    splits = {"grid": slice(0, n), "ID": slice(0, n_id), "OOD": slice(n_id, n)}
+    whole = features.decomposed(splits["grid"], splits["grid"]) if n >= FEWEST_CELLS else None
+    within = features.decomposed(splits["ID"], splits["OOD"]) if n_id >= FEWEST_CELLS else None
+    parts = torch.randperm(n_id, generator=generator(seed, "probe folds")).tensor_split(min(folds, max(1, n_id)))
+    tried = {} if within is None else _cross_validate(within, {f: y[:n_id] for f, y in targets.items()}, parts)
+    table = []
+    for factor, y in targets.items():
+        for score, (fit, scored) in _SPLITS.items():
+            missing = _missing(factor, fit, y[splits[fit]]) or _missing(factor, scored, y[splits[scored]])
+            r2, penalty = math.nan, math.nan
+            if not missing and score == "in_sample" and whole is not None:
+                r2 = r_squared(y, whole.predict(y))
+            elif not missing and within is not None:
+                r2, penalty = tried[factor] if score.startswith("ridge") else (math.nan, math.nan)
+                if scored == "OOD":
+                    found = within.predict(y[splits["ID"]], penalty if score == "ridge_ood" else 0.0)
+                    r2 = r_squared(y[splits["OOD"]], found)
+            counts = [splits[name].stop - splits[name].start for name in (fit, scored)]
+            table.append(Probe(layer, units, factor, score, r2, *counts, penalty=penalty, missing=missing))
+    return table
+
+
+def _missing(factor: str, name: str, y: Tensor) -> str:
+    """Why a set of cells can be neither fitted nor scored; empty if it can."""
+    if len(y) < FEWEST_CELLS:
+        return f"{len(y)} {name} cells, fewer than {FEWEST_CELLS}"
+    if bool((y == y[0]).all()):
+        return f"{factor} is the same at all {name} cells"
+    return ""
+
+
+def _cross_validate(
+    within: Decomposed, targets: dict[str, Float[Tensor, "cell _"]], folds: Sequence[Int[Tensor, " _"]]
+) -> dict[str, tuple[float, float]]:
+    """For each factor the best cross-validated R² among all penalties, and its penalty."""
+    joined = torch.cat(list(targets.values()), dim=1)
+    widths = [y.shape[1] for y in targets.values()]
+    spreads = [part.square().sum() for part in (joined - joined.mean(0)).split(widths, dim=1)]
+    scale = float(within.sizes.square().sum()) / len(joined)
+    best = dict.fromkeys(targets, (-math.inf, math.nan))
+    for penalty in (relative * scale for relative in PENALTIES):
+        residuals = within.left_out(joined, penalty, folds).split(widths, dim=1)
+        for name, residual, spread in zip(targets, residuals, spreads):
+            best[name] = max(best[name], (float(1 - residual.square().sum() / spread), penalty))
+    return best
+
+
+def compact_features(subject: Subject, cells: Int[Tensor, " cell"], *, memory: int = MEMORY) -> dict[str, Features]:
+    """Every layer's activations at some cells, in float64 and in a form no larger than (cell, cell).
+
+    Layers with more units than cells become Gram matrices, summed over slices of units. As many activations are kept
+    as fit into `memory`; the others are computed again for every block of kept ones.
+    """
+    n = len(cells)
+    wide = [name for name, layer in subject.layers.items() if layer.units >= n]
+    narrow = {
+        name: torch.empty(n, layer.units, dtype=torch.float64)
+        for name, layer in subject.layers.items()
+        if name not in wide
+    }
+    grams = {name: torch.zeros(n, n, dtype=torch.float64) for name in wide}
+    width = max(1, sum(subject.layers[name].units for name in wide) * subject.dtype.itemsize)
+    fitting = max(2, memory // width)
+    kept = n if fitting >= n else math.ceil(fitting * KEPT_SHARE)
+    origins: dict[str, Tensor] = {}
+    for start in range(0, n, kept):
+        block = _collect(subject, cells, start, min(start + kept, n), wide, narrow)
+        if not origins:  # products of centred rows lose fewer digits
+            origins = {name: rows.mean(0).to(torch.float64) for name, rows in block.items()}
+        _multiply(grams, origins, block, start, block, start)
+        for other in range(start + kept, n, max(1, fitting - kept)):
+            stop = min(other + max(1, fitting - kept), n)
+            _multiply(grams, origins, block, start, _collect(subject, cells, other, stop, wide, narrow), other)
+    found = {name: Features(rows, None) for name, rows in narrow.items()}
+    found |= {name: Features(None, torch.triu(gram) + torch.triu(gram, 1).T) for name, gram in grams.items()}
+    return {name: found[name] for name in subject.layers}
+
+
+def _collect(
+    subject: Subject, cells: Tensor, start: int, stop: int, wide: list[str], narrow: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    """Rows of the wide layers at cells start … stop − 1; those of the narrow ones are put in their place."""
+    found: dict[str, Tensor] = {}
+    chunk = subject.cells_within()
+    with torch.no_grad():
+        for first in range(start, stop, chunk):
+            last = min(first + chunk, stop)
+            values = subject.values(cells[first:last])
+            rows = subject.rows(values)
+            subject.check_finite(rows, values)
+            for name, row in rows.items():
+                if name in narrow:
+                    narrow[name][first:last] = row
+                else:
+                    if name not in found:
+                        found[name] = torch.empty(stop - start, row.shape[1], dtype=row.dtype)
+                    found[name][first - start : last - start] = row
+    return {name: found[name] for name in wide}
+
+
+def _multiply(
+    grams: dict[str, Tensor],
+    origins: dict[str, Tensor],
+    above: dict[str, Tensor],
+    row: int,
+    below: dict[str, Tensor],
+    column: int,
+) -> None:
+    """Add the inner products of two blocks of cells at their place in the Gram matrices (upper triangle)."""
+    for name, gram in grams.items():
+        a, b, origin = above[name], below[name], origins[name]
+        target = gram[row : row + len(a), column : column + len(b)]
+        band = math.ceil(len(a) / TRIANGLE)
+        for start in range(0, a.shape[1], UNITS_AT_ONCE):
+            units = slice(start, start + UNITS_AT_ONCE)
+            left = a[:, units].to(torch.float64) - origin[units]
+            if b is a:
+                for i in range(0, len(a), band):
+                    target[i : i + band, i:].addmm_(left[i : i + band], left[i:].T)
+            else:
+                target.addmm_(left, (b[:, units].to(torch.float64) - origin[units]).T)

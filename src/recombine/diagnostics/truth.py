@@ -1,0 +1,69 @@
+"""What a model should make of every cell: from a scene, a function of factor values, or an array over the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+
+from recombine.diagnostics.grids import as_rows
+from recombine.diagnostics.layers import grid_values
+from recombine.errors import InputError
+from recombine.factors import FactorSpace
+
+CHUNK = 1024
+
+
+def truth_over_grid(
+    target: Any, space: FactorSpace, shape: tuple[int, ...], dtype: torch.dtype
+) -> Shaped[Tensor, "cell ..."]:
+    """The truth at every cell, (cell, …), with as many numbers per cell as the model's output.
+
+    Args:
+        target: A scene or function, factor values (cell, factor) → (cell, …), or an array of shape (cell, …) or
+            (size of the first factor, size of the second, …, …).
+        space: The factor space.
+        shape: Shape of one output. The truth may have another of the same size, such as rows × columns for a flat
+            output.
+        dtype: Precision to keep it in.
+    """
+    if isinstance(target, Tensor | np.ndarray):
+        found = torch.as_tensor(target)
+        if tuple(found.shape[: space.n_factors]) == space.shape:
+            found = found.reshape(len(space), *found.shape[space.n_factors :])
+    elif callable(target):
+        found = _called(target, space, dtype)
+    else:
+        raise InputError(
+            "The target is a scene, a function of factor values or an array over the grid. "
+            f"Got {type(target).__name__}."
+        )
+    size = int(np.prod(shape))
+    if as_rows(found, space, "true outputs").shape[1] != size:
+        raise InputError(
+            f"The target must have as many numbers per cell as the model's output, {size} (shape {shape}). "
+            f"Got shape {tuple(found.shape[1:])} per cell."
+        )
+    return found.detach().cpu().to(dtype)
+
+
+def _called(target: Callable[[Tensor], Any], space: FactorSpace, dtype: torch.dtype) -> Tensor:
+    found = torch.empty(0)
+    for cells in space.chunks(CHUNK):
+        with torch.no_grad():
+            made = target(grid_values(space, cells, dtype))
+        made = torch.as_tensor(made) if isinstance(made, np.ndarray) else made
+        if not isinstance(made, Tensor) or made.ndim == 0 or len(made) != len(cells):
+            got = f"shape {tuple(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
+            raise InputError(
+                f"The target function must turn factor values of shape ({len(cells)}, {space.n_factors}) into a tensor "
+                f"with as many entries. Got {got}."
+            )
+        if int(cells[0]) == 0:
+            found = torch.empty(len(space), *made.shape[1:], dtype=dtype)
+        found[int(cells[0]) : int(cells[-1]) + 1] = made.detach().cpu()
+    return found

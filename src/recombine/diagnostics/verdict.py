@@ -1,0 +1,177 @@
+"""The verdict: what a decoder does with combinations it was never trained on.
+
+    composes          it makes the right output
+    superposes        it answers with a sum of remembered outputs that share a factor value
+    fails otherwise   it is wrong in another way, or never learnt the trained combinations
+    cannot tell       the numbers do not decide, or what they need is missing
+
+Each number is a median over OOD (or ID) cells, or a mean squared error relative to the truth's own variance. Outputs,
+superpositions and truth are compared after the mean ID output was taken from all of them: with a bright background,
+or in an untrained network whose outputs hardly vary, everything resembles everything otherwise.
+
+The thresholds are those of plain words, the same for all models: *right* leaves a tenth of the variance unexplained,
+*wrong* and *mostly* begin at a half, and *clearly more* is a quarter more.
+
+    LEARNT = 0.5      ID error, relative, at most: half of what distinguishes the trained outputs is there. With less,
+                      there is nothing learnt that could be recombined.
+    RIGHT = 0.1       OOD error, relative, at most, and 1 − the squared cosine with the truth at most: nine tenths of
+                      what distinguishes the outputs is right. Answering the mean ID output always scores 1.
+    WRONG = 0.5       OOD error, relative, at least, to count as a failure. What lies between is neither.
+    MOSTLY = 0.5      Share of the energy of an OOD output that its superposition explains, at least: more than all
+                      else together. An output of which the truth explains that much, up to scale, is no failure
+                      either, however large its error: it is of the right form and of the wrong strength.
+    CLEARLY = 0.25    How much more that share must be than the one a right output would score (with truth) or the one
+                      the trained outputs score with each other (without): sums of single-factor functions and smooth
+                      scenes resemble their superpositions without any memory.
+    CHANCE = 0.05     p-value, at most, of the agreement with the binary factorized kernel (without truth).
+    FEWEST = 5        OOD cells, at least.
+
+Without truth an output can be known to be a superposition, but not to be right: the verdict is *superposes* or
+*cannot tell*.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["composes", "superposes", "fails otherwise", "cannot tell"]
+LEARNT, RIGHT, WRONG = 0.5, 0.1, 0.5
+MOSTLY, CLEARLY, CHANCE, FEWEST = 0.5, 0.25, 0.05, 5
+THRESHOLDS = {
+    "learnt": LEARNT,
+    "right": RIGHT,
+    "wrong": WRONG,
+    "mostly": MOSTLY,
+    "clearly": CLEARLY,
+    "chance": CHANCE,
+    "fewest": FEWEST,
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The numbers a verdict rests on; NaN where there is none.
+
+    Attributes:
+        ood_cells: Number of OOD cells compared.
+        superposition: Median share of the energy of OOD outputs that their superposition explains, in [0, 1].
+        trained: The same of ID outputs and the other ID outputs that share a value.
+        id_error, ood_error: Mean squared error over the mean square of the truth around its ID mean; 0 is right, 1 is
+            as good as always answering the mean.
+        cosine_truth: Median cosine of OOD outputs with the truth.
+        truth_superposition: What right outputs would score as `superposition`.
+        agreement, agreement_p: Correlation of OOD × ID similarity with the binary factorized kernel, and its p-value.
+    """
+
+    ood_cells: int = 0
+    superposition: float = math.nan
+    trained: float = math.nan
+    id_error: float = math.nan
+    ood_error: float = math.nan
+    cosine_truth: float = math.nan
+    truth_superposition: float = math.nan
+    agreement: float = math.nan
+    agreement_p: float = math.nan
+
+    @property
+    def has_truth(self) -> bool:
+        return not math.isnan(self.ood_error)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the model does with unseen combinations.
+
+    Attributes:
+        kind: One of the four.
+        explanation: Why, in plain words with the numbers.
+        evidence: The numbers.
+        thresholds: What they were held against; see the module docstring.
+    """
+
+    kind: Kind
+    explanation: str
+    evidence: Evidence = field(default_factory=Evidence)
+    thresholds: Mapping[str, float] = field(default_factory=lambda: dict(THRESHOLDS))
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.explanation}"
+
+    def to_json(self) -> dict[str, Any]:
+        numbers = {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(self.evidence).items()}
+        return {"kind": self.kind, "explanation": self.explanation, "evidence": numbers,
+                "thresholds": dict(self.thresholds)}  # fmt: skip
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Verdict:
+        numbers: dict[str, Any] = {k: math.nan if v is None else v for k, v in given["evidence"].items()}
+        return cls(given["kind"], given["explanation"], Evidence(**numbers), dict(given["thresholds"]))
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """The verdict that follows from the numbers."""
+    if evidence.ood_cells < FEWEST:
+        return Verdict(
+            "cannot tell", f"there are {evidence.ood_cells} OOD cells to compare, fewer than {FEWEST}.", evidence
+        )
+    if math.isnan(evidence.superposition):
+        return Verdict(
+            "cannot tell",
+            "most OOD cells share no value with a trained cell, or the outputs do not vary, so there is no "
+            "superposition to compare with.",
+            evidence,
+        )
+    kind, why = _with_truth(evidence) if evidence.has_truth else _without_truth(evidence)
+    return Verdict(kind, why, evidence)
+
+
+def _with_truth(e: Evidence) -> tuple[Kind, str]:
+    right = e.ood_error <= RIGHT and not (e.cosine_truth < 0 or e.cosine_truth**2 < 1 - RIGHT)
+    errors = (
+        f"The error on unseen combinations is {e.ood_error:.2g} of the truth's variance ({e.id_error:.2g} on trained "
+        f"ones), and their cosine with the truth is {e.cosine_truth:.2f}."
+    )
+    sums = (
+        f"Sums of remembered outputs explain {e.superposition:.0%} of the unseen outputs "
+        f"(they would explain {e.truth_superposition:.0%} of right ones)."
+    )
+    if e.id_error > LEARNT:
+        if right:
+            return "cannot tell", f"unseen combinations are right, trained ones are not. {errors}"
+        return "fails otherwise", f"the trained combinations themselves are not learnt. {errors} {sums}"
+    if right:
+        return "composes", f"unseen combinations come out right. {errors} {sums}"
+    if e.superposition >= MOSTLY and e.superposition >= e.truth_superposition + CLEARLY and e.ood_error > RIGHT:
+        return "superposes", f"unseen combinations are answered by sums of remembered outputs. {sums} {errors}"
+    if e.ood_error < WRONG:
+        return "cannot tell", f"unseen combinations are partly right. {errors} {sums}"
+    if e.cosine_truth > 0 and e.cosine_truth**2 >= MOSTLY:
+        return "cannot tell", f"unseen combinations have mostly the right form in the wrong strength. {errors} {sums}"
+    return "fails otherwise", (
+        f"unseen combinations are wrong, and not mostly sums of remembered ones. {errors} {sums}"
+    )
+
+
+def _without_truth(e: Evidence) -> tuple[Kind, str]:
+    sums = (
+        f"Sums of remembered outputs explain {e.superposition:.0%} of the unseen outputs, and {e.trained:.0%} of the "
+        f"trained ones."
+    )
+    alike = "" if math.isnan(e.agreement) else (
+        f" Similarity to trained outputs follows shared factor values with correlation {e.agreement:.2f} "
+        f"(p = {e.agreement_p:.2g})."
+    )  # fmt: skip
+    remembered = e.superposition >= MOSTLY and e.superposition >= e.trained + CLEARLY
+    if remembered and not e.agreement_p > CHANCE:
+        return "superposes", f"unseen combinations are answered by sums of remembered outputs. {sums}{alike}"
+    if e.superposition >= MOSTLY:
+        return "cannot tell", (
+            "unseen outputs resemble sums of remembered ones, but so do trained ones: without the truth that may be "
+            f"right. {sums}{alike}"
+        )
+    return "cannot tell", (
+        f"unseen outputs are no sums of remembered ones; whether they are right needs the truth. {sums}{alike}"
+    )

@@ -1,0 +1,301 @@
+"""`diagnose` as a user calls it: all parts, what is missing, what is refused, files, figures, the model left alone."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+from torch import nn
+
+import recombine as rc
+from recombine.diagnostics.diagnosis import PARTS, Diagnosis
+from recombine.diagnostics.geometry import metric_tensor_exact
+from recombine.diagnostics.kernels import gram_matrices
+from recombine.diagnostics.probes import linear_probes
+from recombine.diagnostics.superposition import superposition
+from recombine.errors import InputError, StoreError
+
+SPACE = rc.FactorSpace(x=8, y=8)
+HOLE = rc.holdouts.centre(SPACE, 3, 5)
+SCENE = rc.scenes.Bump(SPACE)
+CODE = rc.encodings.Bump(SPACE)
+TASK = rc.Task(SCENE, CODE, HOLE)
+
+
+def network(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(16, 80), nn.ReLU(), nn.Linear(80, 20), nn.Tanh(), nn.Linear(20, 64))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return network()
+
+
+@pytest.fixture(scope="module")
+def diagnosis(model):
+    return rc.diagnose(model, SPACE, CODE, HOLE, target=SCENE, progress=False)
+
+
+def outputs_of(model):
+    with torch.no_grad():
+        return model(CODE(SPACE.values(torch.arange(64))))
+
+
+def test_all_parts_are_there(diagnosis):
+    assert diagnosis.layers == ("in", "1", "3", "out")
+    assert [name for name in PARTS if diagnosis[name].computed] == list(PARTS)
+    assert diagnosis.facts["output_shape"] == [8, 8]  # the shape of the truth: the output is flat
+    for part in PARTS:
+        assert len(diagnosis.to_pandas(part)) > 0
+    tidy = diagnosis.to_pandas()
+    assert list(tidy.columns) == ["part", "layer", "quantity", "value"]
+    assert {"geometry", "probes", "tuning", "complexity", "embeddings"} == set(tidy["part"])
+
+
+def test_the_numbers_are_those_of_the_parts(diagnosis, model):
+    outputs = outputs_of(model)
+    exact = metric_tensor_exact(model, SPACE, CODE)
+    np.testing.assert_allclose(diagnosis["geometry"].arrays["metric/3"], exact["3"].metric, rtol=1e-12)
+    probes = linear_probes(model, SPACE, CODE, HOLE)
+    for row in diagnosis["probes"].rows:
+        assert row["r2"] == pytest.approx(probes[row["layer"], row["factor"], row["score"]].r2, abs=1e-6, nan_ok=True)
+    grams = gram_matrices(outputs, SPACE, HOLE)
+    np.testing.assert_allclose(diagnosis["kernels"].arrays["gram/cosine"], grams["cosine"], atol=1e-5)
+    test = superposition(outputs, SPACE, HOLE, truth=SCENE(SPACE.values(torch.arange(64))).flatten(1), centred=True)
+    [row] = [r for r in diagnosis["superposition"].table("summary") if r["side"] == "output" and r["centred"]]
+    assert row["energy"] == pytest.approx(np.median(test.energy), abs=1e-6)
+    expected = (outputs - SCENE(SPACE.values(torch.arange(64))).flatten(1)).square().mean(1)
+    np.testing.assert_allclose(diagnosis["errors"].arrays["mse"], expected, rtol=1e-5)
+
+
+def test_embeddings_are_principal_components(diagnosis, model):
+    code = CODE(SPACE.values(torch.arange(64))).double()
+    code = code - code.mean(0)
+    explained = torch.linalg.svdvals(code).square()
+    [row] = [r for r in diagnosis["embeddings"].rows if r["layer"] == "in"]
+    assert row["explained_1"] == pytest.approx(float(explained[0] / explained.sum()), abs=1e-6)
+    wide = diagnosis["embeddings"].arrays["pca/1"]  # 80 units, 64 cells: by the Gram matrix
+    with torch.no_grad():
+        hidden = model[:2](CODE(SPACE.values(torch.from_numpy(diagnosis["embeddings"].arrays["cells"])))).double()
+    left, sizes, _ = torch.linalg.svd(hidden - hidden.mean(0))
+    np.testing.assert_allclose(np.abs(wide[:, 0]), (left[:, 0] * sizes[0]).abs(), atol=1e-5)
+
+
+def test_streaming_with_little_memory_gives_the_same(diagnosis, model):
+    little = rc.diagnose(
+        model, SPACE, CODE, HOLE, target=SCENE, memory=4 * 80 * 64 * 4, progress=False, parts=("tuning", "complexity")
+    )
+    assert little["tuning"].rows == diagnosis["tuning"].rows
+    assert little["complexity"].table("layers") == diagnosis["complexity"].table("layers")
+
+
+def test_too_little_memory_draws_units_and_says_so(model):
+    found = rc.diagnose(model, SPACE, CODE, HOLE, memory=4 * 64 * 4 * 10, progress=False, parts=["tuning", "probes"])
+    assert found["tuning"].facts["drawn"]["1"] == "10 of 80 units, drawn by seed"
+    again = rc.diagnose(model, SPACE, CODE, HOLE, memory=4 * 64 * 4 * 10, progress=False, parts=["tuning", "probes"])
+    assert again["tuning"].rows == found["tuning"].rows
+    assert all(0 <= row["unit"] < 80 for row in found["tuning"].table("typical"))
+
+
+def test_without_truth_what_needs_it_is_missing(model):
+    found = rc.diagnose(model, SPACE, CODE, HOLE, progress=False, parts=["errors", "superposition", "complexity"])
+    assert not found["errors"].computed
+    assert "no target" in found.missing["errors"]["errors"]
+    assert found["superposition"].missing["truth"] == "no target was given"
+    assert found.verdict.kind == "cannot tell"
+    with pytest.raises(InputError, match="no target was given"):
+        found.to_pandas("errors")
+    with pytest.raises(InputError, match="missing"):
+        found.plot("errors")
+    assert "no target was given" in str(found)
+
+
+def test_without_a_holdout(model):
+    found = rc.diagnose(model, SPACE, CODE, target=SCENE, progress=False)
+    assert not found["superposition"].computed
+    assert not found["kernels"].computed
+    assert found["geometry"].computed
+    assert found.verdict.kind == "cannot tell"
+    assert "no hold-out" in found.verdict.explanation
+    for part in ("errors", "geometry", "probes", "tuning", "embeddings"):
+        assert isinstance(found.plot(part), Figure)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        SCENE,
+        lambda values: SCENE(values).flatten(1),
+        SCENE(SPACE.values(torch.arange(64))),
+        SCENE(SPACE.values(torch.arange(64))).reshape(8, 8, 64).numpy(),
+    ],
+)
+def test_all_forms_of_truth_are_one(model, target, diagnosis):
+    found = rc.diagnose(model, SPACE, CODE, HOLE.mask, target=target, parts="errors", progress=False)
+    assert found["errors"].rows[0]["mse"] == pytest.approx(diagnosis["errors"].rows[0]["mse"], rel=1e-6)
+
+
+def test_a_callable_and_three_factors():
+    space = rc.FactorSpace(x=5, y=4, z=3)
+    hole = rc.holdouts.centre(space, 1, 2, factors=["x", "y"])
+
+    def model(values):
+        x, y, z = values.unbind(-1)
+        return torch.stack([x * y, torch.sin(x) + z, z * z, y], dim=1)
+
+    found = rc.diagnose(model, space, holdout=hole, target=model, progress=False)
+    assert found.verdict.kind == "composes"
+    assert found.layers == ("in", "out")
+    assert "{z}" in found["complexity"].table("layers")[1]["grouping"]
+    assert "just another combination" in found["superposition"].missing["input side"]
+    for part in PARTS:
+        assert isinstance(found.plot(part), Figure)
+
+
+def test_integer_codes_have_no_exact_geometry_but_all_else():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(8, 6), nn.Flatten(), nn.Tanh(), nn.Linear(12, 9))
+    options = {"target": torch.zeros(64, 9), "progress": False, "parts": ["geometry", "probes", "superposition"]}
+    found = rc.diagnose(model, SPACE, lambda v: v.long(), HOLE, **options)
+    assert "integers have no derivative" in found.missing["geometry"]["geometry"]
+    assert found["probes"].computed
+    assert "cannot be averaged" in found["superposition"].missing["input side"]
+    found = rc.diagnose(model, SPACE, lambda v: v.long(), HOLE, geometry="finite difference", **options)
+    assert found["geometry"].facts["method"] == "finite difference"
+
+
+def test_few_held_out_cells_are_marked(model):
+    few = rc.holdouts.centre(SPACE, 3, 4)
+    found = rc.diagnose(
+        model, SPACE, CODE, few, target=SCENE, progress=False, parts=["probes", "errors", "superposition"]
+    )
+    assert "4 OOD cells, fewer than 10" in found["probes"].missing["id_to_ood of x"]
+    assert math.isnan(next(r["r2"] for r in found["probes"].rows if r["score"] == "id_to_ood"))
+    assert found.verdict.kind == "cannot tell"
+    assert "fewer than 5" in found.verdict.explanation
+
+
+class Bad(nn.Module):
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.act, self.drop = how, nn.ReLU(), nn.Dropout(0.5)
+
+    def forward(self, code):
+        hidden = self.drop(self.act(code))
+        if self.how == "nan":
+            hidden = hidden.clone()
+            hidden[code[:, 0] > 0.9] = torch.nan
+        if self.how == "list":
+            return [hidden]
+        return torch.ones_like(hidden) if self.how == "constant" else hidden
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model": Bad("nan")}, "NaN or infinite at x=0"),
+        ({"model": Bad("list")}, "must be a tensor"),
+        ({"model": Bad("constant")}, "does not depend on the code"),
+        ({"encode": lambda v: torch.cat([CODE(v)] * 2, dim=1)}, "failed on codes of shape"),
+        ({"layers": "layer.1"}, "no layer 'layer.1'"),
+        ({"layers": []}, "No layers were chosen"),
+        ({"parts": ["probe"]}, "did you mean 'probes'"),
+        ({"parts": []}, "Parts: errors"),
+        ({"geometry": "rough"}, "exact or finite difference"),
+        ({"target": torch.zeros(64, 3)}, "as many numbers per cell as the model's output, 64"),
+        ({"target": torch.zeros(63, 64)}, "one row for each of the 64 cells"),
+        ({"target": "bump"}, "scene, a function of factor values or an array"),
+        ({"target": lambda v: v[0]}, "target function must turn"),
+        ({"holdout": rc.holdouts.centre(rc.FactorSpace(x=9, y=9), 3, 5)}, "another space"),
+    ],
+)
+def test_misuse_is_refused_and_the_model_left_alone(given, message):
+    subject = given.pop("model", network())
+    call = {"encode": CODE, "holdout": HOLE, "target": SCENE, "progress": False, **given}
+    if isinstance(subject, nn.Module):
+        subject.train()
+    before = torch.random.get_rng_state()
+    with pytest.raises(InputError, match=message):
+        rc.diagnose(subject, SPACE, **call)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    if isinstance(subject, nn.Module):
+        assert all(m.training and not m._forward_hooks for m in subject.modules())
+
+
+def test_the_model_is_left_as_it_was():
+    model = nn.Sequential(nn.Linear(16, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Dropout(0.5), nn.Linear(12, 64)).train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    random = torch.random.get_rng_state()
+    rc.diagnose(model, SPACE, CODE, HOLE, target=SCENE, progress=False)
+    assert torch.equal(torch.random.get_rng_state(), random)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(m.training and not m._forward_hooks for m in model.modules())
+    assert all(p.grad is None for p in model.parameters())
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_has_a_figure(diagnosis, part, tmp_path):
+    figure = diagnosis.plot(part)
+    figure.savefig(tmp_path / "figure.png", dpi=40)
+    assert (tmp_path / "figure.png").stat().st_size > 2000
+
+
+def test_save_and_load(diagnosis, tmp_path):
+    folder = diagnosis.save(tmp_path / "d")
+    assert {path.suffix for path in folder.iterdir()} == {".json", ".csv", ".safetensors"}
+    again = Diagnosis.load(folder)
+    assert str(again) == str(diagnosis)
+    assert again.to_json() == diagnosis.to_json()
+    for part in PARTS:
+        assert list(again[part].arrays) == list(diagnosis[part].arrays)
+        for name, array in diagnosis[part].arrays.items():
+            np.testing.assert_array_equal(again[part].arrays[name], array)
+        for table in diagnosis[part].tables:
+            assert again.to_pandas(part, table).equals(
+                diagnosis.to_pandas(part, table).astype(again.to_pandas(part, table).dtypes)
+            )
+        assert isinstance(again.plot(part), Figure)
+    assert (again.holdout.mask == HOLE.mask).all()
+
+
+def test_damaged_files_are_refused(diagnosis, tmp_path):
+    folder = diagnosis.save(tmp_path / "d")
+    table = folder / "probes-scores.csv"
+    table.write_text(table.read_text().replace("in_sample", "in_sampel", 1))
+    with pytest.raises(StoreError, match="was changed"):
+        Diagnosis.load(folder)
+    table.unlink()
+    with pytest.raises(StoreError, match="missing"):
+        Diagnosis.load(folder)
+    with pytest.raises(StoreError, match="missing"):
+        Diagnosis.load(tmp_path / "nothing")
+    (folder / "diagnosis.json").write_text("[1]")
+    with pytest.raises(StoreError, match="no diagnosis of this version"):
+        Diagnosis.load(folder)
+
+
+def test_html_is_escaped_and_json_is_json(diagnosis):
+    space = rc.FactorSpace(**{"<b>x": 6, "y": 6})
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.add_module("<script>", nn.Tanh())
+
+        def forward(self, values):
+            return getattr(self, "<script>")(values)
+
+    html = rc.diagnose(Model(), space, progress=False, parts=["geometry", "probes"])._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "<b>x" not in html
+    json.dumps(diagnosis.to_json(), allow_nan=False)
+    assert "Verdict" in repr(diagnosis)
+
+
+def test_progress_goes_to_standard_error(model, capsys):
+    rc.diagnose(model, SPACE, CODE, HOLE, parts=["errors"], target=SCENE, progress=True)
+    assert "diagnose" in capsys.readouterr().err

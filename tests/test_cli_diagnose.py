@@ -1,0 +1,130 @@
+"""`recombine diagnose`, as a user types it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from recombine.cli import app
+from recombine.config import RunConfig
+from recombine.diagnostics.diagnosis import Diagnosis
+from recombine.errors import StoreError
+from recombine.store import Store
+
+TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "decoder.kind=mlp",
+        "decoder.width=16", "training.steps=20"]  # fmt: skip
+OWN = """
+import torch
+from torch import nn
+import recombine as rc
+import neighbour
+
+space = rc.FactorSpace(x=6, y=6)
+
+def mine():
+    return {"model": nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 5)), "space": space,
+            "holdout": rc.holdouts.centre(space, 2, 3)}
+
+class Bundle:
+    model, space, encode, holdout, target = staticmethod(torch.sin), space, None, None, staticmethod(torch.sin)
+
+def bundle():
+    return Bundle()
+
+def wrong():
+    return {"model": torch.sin, "spaces": space}
+
+def broken():
+    return {"model": lambda code: "text", "space": space}
+"""
+
+
+def call(*words, code=0):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("store")
+    [run] = Store(folder).train([RunConfig.parse(TINY)], progress=False)
+    return folder, run.id
+
+
+@pytest.fixture
+def own(tmp_path):
+    (tmp_path / "neighbour.py").write_text("")
+    (tmp_path / "own.py").write_text(OWN)
+    return tmp_path / "own.py"
+
+
+def test_a_run_is_diagnosed_and_the_result_kept_with_it(store, tmp_path):
+    folder, run = store
+    with pytest.raises(StoreError, match="has no diagnosis yet"):
+        Store(folder).load(run).diagnosis  # noqa: B018
+    shown = call("diagnose", run[:6], "--out", folder, "--figures", tmp_path / "figures")
+    assert "Verdict: " in shown.stdout
+    assert "layers.1.act" in shown.stdout
+    assert len(list((tmp_path / "figures").glob("*.png"))) == 8
+    kept = Store(folder).load(run).diagnosis
+    assert kept.source["run"] == run
+    assert (kept.holdout.mask == Store(folder).load(run).task.holdout.mask).all()
+
+
+def test_a_diagnosis_of_other_weights_is_refused(store, tmp_path):
+    folder, run = store
+    call("diagnose", run, "--out", folder, "--parts", "errors")
+    path = folder / run / "diagnosis" / "diagnosis.json"
+    content = json.loads(path.read_text())
+    content["source"]["model"] = "0" * 64
+    path.write_text(json.dumps(content))
+    with pytest.raises(StoreError, match="other weights"):
+        Store(folder).load(run).diagnosis  # noqa: B018
+
+
+def test_json_layers_and_parts(store):
+    folder, run = store
+    words = ["--layers", "layers.*.act,out", "--parts", "geometry,probes", "--geometry", "finite difference", "--json"]
+    answer = json.loads(call("diagnose", run, "--out", folder, *words).stdout)
+    assert [row["layer"] for row in answer["layers"]] == ["layers.1.act", "layers.2.act", "layers.3.act", "out"]
+    assert set(answer["parts"]) == {"geometry", "probes"}
+    assert answer["verdict"]["kind"] == "cannot tell"
+    assert answer["verdict"]["thresholds"]["right"] == 0.1
+
+
+def test_a_model_of_ones_own(own, tmp_path):
+    shown = call("diagnose", f"{own}:mine", "--parts", "superposition,probes", "--save", tmp_path / "kept")
+    assert "cannot tell" in shown.stdout
+    assert Diagnosis.load(tmp_path / "kept").source == {"function": f"{own}:mine"}
+    answer = json.loads(call("diagnose", f"{own}:bundle", "--parts", "errors", "--json").stdout)
+    assert answer["parts"]["errors"]["errors"][0]["mse"] == 0
+    assert str(own.parent) not in sys.path
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["{own}:nothing"], "has no function 'nothing'"),
+        (["{own}:wrong"], "must return a dict or an object with model, space"),
+        (["{own}:broken"], "must be a tensor"),
+        (["{own}.txt:mine"], "There is no Python file"),
+        (["xyz"], "named by up to 16 hexadecimal digits"),
+        (["0123"], "There is no run"),
+        (["{own}:mine", "--parts", "prbes"], "did you mean 'probes'"),
+        (["{own}:mine", "--layers", "nothing"], "no layer 'nothing'"),
+    ],
+)
+def test_errors_end_with_code_2(own, tmp_path, words, message):
+    result = call("diagnose", *(word.format(own=own) for word in words), "--out", tmp_path / "runs", code=2)
+    assert message in result.stderr
+
+
+def test_help_loads_no_torch():
+    program = "import sys; sys.argv = ['recombine', 'diagnose', '--help']\nfrom recombine.cli import app\n" \
+              "try:\n    app()\nexcept SystemExit:\n    pass\nprint('torch' in sys.modules)"  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "runs its code" in " ".join(done.stdout.replace("│", " ").split()) or "runs" in done.stdout
+    assert done.stdout.split()[-1] == "False"
