@@ -68,6 +68,15 @@ def test_seeds_trained_together_equal_seeds_trained_alone(task):
     assert not torch.equal(together[0].losses, together[1].losses)
 
 
+def test_a_seed_has_the_same_bits_whatever_seeds_are_stacked_with_it(task):
+    """So that what is left of a batch after a kill goes on as if nothing had happened."""
+    model = rc.decoders.MLP(task, width=32)
+    batches = [rc.train_seeds(model, task, seeds, training=fast()) for seeds in ([2], [1, 2], [0, 1, 2, 3])]
+    for [run] in [[run for run in batch if run.seed == 2] for batch in batches[1:]]:
+        assert torch.equal(run.losses, batches[0][0].losses)
+        assert torch.equal(weights(run.model), weights(batches[0][0].model))
+
+
 def test_training_alone_equals_the_plain_loop_anyone_would_write(task):
     training = fast(steps=12, schedule="constant", warmup=0.0)
     run = rc.train(rc.decoders.MLP(task, width=16), task, seed=3, training=training)

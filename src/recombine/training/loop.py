@@ -143,7 +143,10 @@ def train_seeds(
     for group in groups.values():
         copies = [copy.deepcopy(model).initialize(seeds[i]) for i in group]
         paths = None if checkpoints is None else [checkpoints[i] for i in group]
-        loop = Loop(copies, task, [seeds[i] for i in group], training or Paper(), terms, device, paths)
+        # stacked even if it is one seed: what is left of a batch after a kill gives the bits of the whole batch
+        loop = Loop(
+            copies, task, [seeds[i] for i in group], training or Paper(), terms, device, paths, stacked=together
+        )
         loop.run(checkpoint_seconds, progress)
         for i, outcome in zip(group, loop.outcomes()):
             if (
@@ -158,7 +161,8 @@ def _alone(
     model: Decoder, task: Task, seed: int, training: Training, terms: Sequence[LossTerm], device: str
 ) -> Run | TrainingDiverged:
     """Train one seed by itself: a seed that diverges may take those batched with it along, by NaN times zero."""
-    loop = Loop([copy.deepcopy(model).initialize(seed)], task, [seed], training, terms, device, None)
+    copies = [copy.deepcopy(model).initialize(seed)]
+    loop = Loop(copies, task, [seed], training, terms, device, None, stacked=model.stacks)
     loop.run(math.inf, None)
     return loop.outcomes()[0]
 
@@ -195,6 +199,7 @@ class Loop:
         terms: Sequence[LossTerm],
         device: str,
         checkpoints: Sequence[str | Path] | None,
+        stacked: bool = False,
     ) -> None:
         self.task, self.seeds, self.training = task, list(seeds), training
         self.device = resolve(device)
@@ -203,7 +208,7 @@ class Loop:
         self._check_fit()
         check_data(task, training)
         terms = [*training.loss_terms(), *terms]
-        self.program = Single(models[0], terms) if len(models) == 1 else Stacked(models, terms)
+        self.program = Stacked(models, terms) if stacked or len(models) > 1 else Single(models[0], terms)
         self.examples = Examples(task, training, self.device, self.dtype)
         rows = [drawn_rows(self.examples, training, seed) for seed in seeds]
         self.total = training.total_steps(len(rows[0]))
