@@ -192,29 +192,30 @@ def compare(
     """Times of the library against those of `Plain`, in one run; a row per number asked for."""
     plain = subject(depth, width, side)
     model, task = plain.model, plain.task
-    given: Any = (model, task.space, task.inputs)
     truth = task.targets(task.space.values(torch.arange(len(task.space)))).flatten(1).numpy()
     outputs = truth + np.random.default_rng(0).normal(0, 0.01, truth.shape).astype(np.float32)  # as if trained
     tensor = torch.from_numpy(outputs)
     name = f"CNN({depth},{width}), {side}×{side}"
     share = len(outputs) / min(rows, len(outputs))
     gram_matrices(tensor, task.space, task.holdout, overlap_dtype=torch.float32)  # once to warm up
-    metric_tensor_exact(*given, layers=["in", "out"])
-    rc.diagnose(*given, task.holdout, target=task.targets, layers=["in"], progress=False)
+    metric_tensor_exact(model, task.space, task.inputs, layers=["in", "out"])
+    rc.diagnose(model, task.space, task.inputs, task.holdout, target=task.targets, layers=["in"], progress=False)
     measured = interleaved(
         repeats,
         plain_geometry=lambda: seconds(plain.geometry),
-        exact=lambda: seconds(lambda: metric_tensor_exact(*given)),
-        differences=lambda: seconds(lambda: metric_tensor_finite_difference(*given)),
+        exact=lambda: seconds(lambda: metric_tensor_exact(model, task.space, task.inputs)),
+        differences=lambda: seconds(lambda: metric_tensor_finite_difference(model, task.space, task.inputs)),
         plain_probes=lambda: seconds(plain.probes),
-        probes=lambda: seconds(lambda: linear_probes(*given, task.holdout)),
+        probes=lambda: seconds(lambda: linear_probes(model, task.space, task.inputs, task.holdout)),
         plain_kernels=lambda: share * seconds(lambda: plain.kernel_matrices(outputs, min(rows, len(outputs)))),
         kernels=lambda: min(
             seconds(lambda: gram_matrices(tensor, task.space, task.holdout, overlap_dtype=torch.float32))
             for _ in range(3)
         ),
         plain_rest=lambda: seconds(lambda: _rest(plain, outputs, truth)),
-        everything=lambda: seconds(lambda: rc.diagnose(*given, task.holdout, target=task.targets, progress=False)),
+        everything=lambda: seconds(
+            lambda: rc.diagnose(model, task.space, task.inputs, task.holdout, target=task.targets, progress=False)
+        ),
     )
     middle = medians(measured)
     whole = sum(middle[key] for key in ("plain_geometry", "plain_probes", "plain_kernels", "plain_rest"))
