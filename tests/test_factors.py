@@ -146,7 +146,7 @@ def test_a_continuous_factor_takes_values_after_its_last_grid_value():
 def test_positions_are_differentiable():
     space = SPACES["three"]
     values = space.values(torch.tensor([3, 20])).double().requires_grad_()
-    torch.autograd.gradcheck(space.positions, (values,))
+    assert torch.autograd.gradcheck(space.positions, (values,))
 
 
 def test_repr_names_what_is_not_plain():

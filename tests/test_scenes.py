@@ -92,7 +92,7 @@ def test_translation_equivariant(config, space, right, up):
 @spaces
 def test_differentiable(config, space):
     for points in (grid(space)[:: len(space) // 2], some(space)[:2]):
-        torch.autograd.gradcheck(SCENES.build(config, space), (points.clone().requires_grad_(),))
+        assert torch.autograd.gradcheck(SCENES.build(config, space), (points.clone().requires_grad_(),))
 
 
 @configs

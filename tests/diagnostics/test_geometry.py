@@ -52,7 +52,7 @@ def by_jacrev(model, space, encode=None, layers=None):
     return found
 
 
-def agree(geometry, expected, tolerance):
+def check_agreement(geometry, expected, tolerance):
     assert list(geometry.layers) == list(expected)
     for name, metric in expected.items():
         np.testing.assert_allclose(geometry[name].metric, metric, rtol=tolerance, atol=tolerance * np.abs(metric).max())
@@ -105,7 +105,7 @@ def test_decoders_agree_with_jacrev_through_the_encoding(kind):
     )
     model = decoders(task)[kind].double().initialize(0)
     geometry = metric_tensor_exact(model, space, task.encoding)
-    agree(geometry, by_jacrev(model, space, task.encoding), REVERSE)
+    check_agreement(geometry, by_jacrev(model, space, task.encoding), REVERSE)
     assert geometry.rung == ("forward, attention in math mode" if kind == "transformer" else "forward")
     for layer in geometry.layers.values():
         np.testing.assert_array_equal(layer.metric, layer.metric.swapaxes(1, 2))
@@ -211,14 +211,14 @@ def test_all_rungs_give_the_same_numbers(rung):
     model = rc.decoders.MLP(rc.task.Sizes(2, (3, 3)), depth=2, width=7).double()
     geometry = metric_tensor_exact(model, SPACE, rung=rung)
     assert geometry.rung == rung
-    agree(geometry, by_jacrev(model, SPACE), REVERSE)
+    check_agreement(geometry, by_jacrev(model, SPACE), REVERSE)
 
 
 def test_memory_does_not_change_the_result():
     model = nn.Sequential(nn.Linear(2, 9), nn.Tanh(), nn.Linear(9, 4))
     large, small = metric_tensor_exact(model, SPACE), metric_tensor_exact(model, SPACE, memory=1)
     assert (large.cells_at_once, small.cells_at_once) == (1024, 1)
-    agree(small, {name: layer.metric for name, layer in large.layers.items()}, ROUNDING)
+    check_agreement(small, {name: layer.metric for name, layer in large.layers.items()}, ROUNDING)
 
 
 def test_rotated_activations_have_the_same_metric():
@@ -226,7 +226,7 @@ def test_rotated_activations_have_the_same_metric():
     model = nn.Sequential(nn.Linear(2, 6), nn.Tanh())
     turned = nn.Sequential(model, nn.Linear(6, 6, bias=False))
     turned[1].weight.data = rotation
-    agree(
+    check_agreement(
         metric_tensor_exact(turned, SPACE, layers="out"),
         {"out": metric_tensor_exact(model, SPACE, layers="out")["out"].metric},
         EXACT,
@@ -277,7 +277,7 @@ def by_gradient(model, space):
 )
 def test_finite_differences_are_those_of_numpy(space, memory):
     model = nn.Sequential(nn.Linear(space.n_factors, 9), nn.Tanh(), nn.Linear(9, 4))
-    agree(metric_tensor_finite_difference(model, space, memory=memory), by_gradient(model, space), ROUNDING)
+    check_agreement(metric_tensor_finite_difference(model, space, memory=memory), by_gradient(model, space), ROUNDING)
 
 
 @pytest.mark.parametrize("memory", [2**30, 1])
@@ -292,7 +292,7 @@ def test_cyclic_factors_have_no_border(memory):
     along = [(grid.roll(-1, i) - grid.roll(1, i)) / (2 * f.step) for i, f in enumerate(space.factors.values())]
     expected = torch.einsum("iabu,jabu->abij", torch.stack(along), torch.stack(along)).reshape(40, 2, 2).numpy()
     geometry = metric_tensor_finite_difference(model, space, layers="out", memory=memory)
-    agree(geometry, {"out": expected}, ROUNDING)
+    check_agreement(geometry, {"out": expected}, ROUNDING)
     assert geometry.method == "finite difference"
     assert geometry.rung is None
 

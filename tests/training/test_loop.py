@@ -264,6 +264,11 @@ def test_the_loss_record_grows_with_the_steps_done_not_with_those_asked_for(task
     assert loop.trace[0, 3:].isnan().all()
 
 
+def test_several_seeds_of_a_foreign_module_are_refused_with_advice(task):
+    with pytest.raises(InputError, match=r"Got Linear; train a module of your own seed by seed"):
+        rc.train_seeds.__wrapped__(nn.Linear(2, 2), task, [0, 1])  # past the type check that only tests have
+
+
 def test_seeds_must_differ(task):
     with pytest.raises(InputError, match="Each seed may occur once"):
         rc.train_seeds(rc.decoders.MLP(task), task, [1, 1])

@@ -134,6 +134,11 @@ def train_seeds(
     seeds = list(seeds)
     if len(set(seeds)) != len(seeds):
         raise InputError(f"Each seed may occur once. Got {seeds}.")
+    if not isinstance(model, Decoder):
+        raise InputError(
+            "Several seeds need a decoder that knows its initial weights (recombine.decoders). "
+            f"Got {type(model).__name__}; train a module of your own seed by seed with recombine.train."
+        )
     together = model.stacks if together is None else together
     groups: dict[Any, list[int]] = {}
     for i in range(len(seeds)):
