@@ -87,6 +87,14 @@ def test_without_umap_there_is_pca_and_a_note(monkeypatch: pytest.MonkeyPatch) -
         embed_umap(activations(10), SPACE)
 
 
+def test_a_umap_that_cannot_be_imported_gives_pca_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "umap", types.ModuleType("umap"))  # found, but there is nothing in it
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    found = embed(activations(10), SPACE)
+    assert found.method == "pca"
+    assert "cannot import name 'UMAP'" in found.note
+
+
 def test_umap_is_given_the_papers_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {}
 

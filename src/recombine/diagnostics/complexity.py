@@ -20,7 +20,7 @@ from torch import Tensor
 
 from recombine.diagnostics.grids import GridArray, as_rows
 from recombine.diagnostics.kernel_spectra import kernel_tensor
-from recombine.diagnostics.tensor_rank import EXACT, INITS, RankSearch, rank_search
+from recombine.diagnostics.tensor_rank import EXACT, INITS, RankSearch, least_ranks, rank_search
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
 from recombine.seeds import generator
@@ -76,19 +76,24 @@ def function_complexity(
     if not 0 < epsilon < 1:
         raise InputError(f"epsilon is a relative error between 0 and 1. Got {epsilon}.")
     scale = float(torch.linalg.vector_norm(rows, dim=0).max())
+    if sum(size > 1 for size in space.shape) <= 2:
+        sides = [*(size for size in space.shape if size > 1), 1, 1][:2]
+        matrices = rows.T.reshape(-1, *sides)
+        exact, approximate = least_ranks(matrices, [EXACT * scale, epsilon * scale])
+        return FunctionComplexity(int(exact.max()), int(approximate.max()), epsilon, exact, approximate, proven=True)
     searches: dict[float, list[RankSearch]] = {EXACT: [], epsilon: []}
     for output in rows.T:
         for allowed, found in searches.items():
             tensor = output.reshape(space.shape)
             found.append(rank_search(tensor, epsilon=allowed, scale=scale, largest=largest, inits=inits, seed=seed))
-    exact, approximate = searches[EXACT], searches[epsilon]
+    exactly, nearly = searches[EXACT], searches[epsilon]
     return FunctionComplexity(
-        exact=_highest(exact),
-        approximate=_highest(approximate),
+        exact=_highest(exactly),
+        approximate=_highest(nearly),
         epsilon=epsilon,
-        exact_ranks=_as_array(exact),
-        approximate_ranks=_as_array(approximate),
-        proven=all(search.proven for search in exact + approximate),
+        exact_ranks=_as_array(exactly),
+        approximate_ranks=_as_array(nearly),
+        proven=all(search.proven for search in exactly + nearly),
     )
 
 

@@ -68,24 +68,16 @@ def embed_pca(
     energy = scores.square().sum(0)
     flat = energy <= max(1e-13 * total, 1e-24 * scale)  # nothing but rounding
     scores[:, flat], energy[flat] = 0.0, 0.0
-    farthest = scores.gather(0, scores.abs().argmax(0, keepdim=True))
-    scores *= torch.where(farthest < 0, -1.0, 1.0)
+    scores = with_signs(scores)
     explained = energy / total if total > 1e-24 * scale else torch.zeros_like(energy)
     note = "The activations vary along fewer dimensions than shown." if bool(flat.any()) else ""
     return Embedding("pca", scores.numpy(), explained.clamp(0, 1).numpy(), note)
 
 
-def principal_scores(gram: Float[Tensor, "cell cell"]) -> Float[Tensor, "cell dimension"]:
-    """All principal component scores from the inner products of the activations, whatever their origin.
-
-    Distances between rows are those between activations. Directions without variance are left out (at least one
-    stays); signs are as in `embed_pca`.
-    """
-    mean = gram.mean(0)
-    values, vectors = torch.linalg.eigh(gram - mean - mean.unsqueeze(1) + mean.mean())
-    values, vectors = values.flip(0).clamp_min(0), vectors.flip(1)
-    kept = max(1, int((values > 1e-13 * values.sum()).sum()))
-    scores = vectors[:, :kept] * values[:kept].sqrt()
+def with_signs(scores: Float[Tensor, "cell dimension"]) -> Float[Tensor, "cell dimension"]:
+    """The scores with signs such that on every dimension the point farthest from 0 is positive."""
+    if scores.shape[1] == 0:
+        return scores
     farthest = scores.gather(0, scores.abs().argmax(0, keepdim=True))
     return scores * torch.where(farthest < 0, -1.0, 1.0)
 
@@ -157,7 +149,7 @@ def embed_umap(
     try:
         from umap import UMAP  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise InputError("UMAP needs umap-learn: pip install 'recombine[umap]', or use PCA.") from error
+        raise InputError(f"UMAP needs umap-learn: pip install 'recombine[umap]', or use PCA. ({error})") from error
     reducer = UMAP(
         n_components=dimensions, n_neighbors=neighbours, min_dist=min_dist, random_state=seed, n_jobs=1
     )  # a seed allows one job only, and saying so avoids a warning
@@ -174,6 +166,9 @@ def embed(activations: GridArray, space: FactorSpace, *, dimensions: int = 2, se
     elif len(space) <= NEIGHBOURS:
         note = f"{len(space)} cells are too few for UMAP with {NEIGHBOURS} neighbours; this is PCA."
     else:
-        return embed_umap(activations, space, dimensions=dimensions, seed=seed)
+        try:
+            return embed_umap(activations, space, dimensions=dimensions, seed=seed)
+        except InputError as error:  # installed, and yet not to be imported
+            note = f"No UMAP, this is PCA: {error}"
     found = embed_pca(activations, space, dimensions=dimensions, seed=seed)
     return Embedding(found.method, found.points, found.explained, " ".join(filter(None, [note, found.note])))

@@ -30,6 +30,7 @@ Similarity = Literal["cosine", "l2", "overlap"]
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "l2", "overlap")
 NEAR = 1e-6  # squared distances below this share of the squared norms are recomputed from the differences
 DRAWS = 1000
+DRAWS_AT_ONCE = 50  # bounds the memory to that many numbers per OOD cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,19 +264,22 @@ class _SharedSums:
     ) -> tuple[Float[Tensor, " draw"], Float[Tensor, "ood moment"]]:
         """r for every renaming, and for the last one the sums over pairs that each OOD row contributes."""
         row = torch.arange(len(coordinates))
-        draws, last = [], torch.empty(0)
-        for draw in range(len(names[0])):
-            renamed = [names[a][draw][coordinates[:, a]] for a in range(self.n_factors)]
-            products, counts = torch.zeros(len(row), dtype=torch.float64), torch.zeros(len(row), dtype=torch.float64)
+        found, last = [], torch.empty(0)
+        for some in zip(*(renaming.split(DRAWS_AT_ONCE) for renaming in names)):
+            renamed = [some[axis][:, coordinates[:, axis]] for axis in range(self.n_factors)]  # (draw, ood)
+            products = torch.zeros(renamed[0].shape, dtype=torch.float64)
+            counts = torch.zeros_like(products)
             for shared, table in self.sums.items():
                 sign = (-1) ** (len(shared) + 1)
                 where = tuple(renamed[axis] for axis in shared)
                 products += sign * table[(row, *where)]
                 counts += sign * table[-1][where]
-            pairs = torch.full_like(counts, self.n_id)
-            last = torch.stack([pairs, self.row_sums, counts, self.row_squares, counts, products], dim=1)
-            draws.append(_pearson(last.sum(0)))
-        return torch.stack(draws), last
+            fixed = (torch.full_like(counts, self.n_id), self.row_sums, self.row_squares)
+            pairs, sums, squares = (column.expand_as(counts) for column in fixed)
+            moments = torch.stack([pairs, sums, counts, squares, counts, products], dim=-1)
+            found.append(_pearson(moments.sum(1)))
+            last = moments[-1]
+        return torch.cat(found), last
 
 
 def _pearson(moments: Float[Tensor, "*shape moment"]) -> Float[Tensor, "*shape"]:
@@ -288,7 +292,7 @@ def _pearson(moments: Float[Tensor, "*shape moment"]) -> Float[Tensor, "*shape"]
 
 def _bootstrap(per_row: Float[Tensor, "ood moment"], draws: int, random: torch.Generator) -> Float[Tensor, " draw"]:
     picked = torch.randint(len(per_row), (draws, len(per_row)), generator=random)
-    return torch.stack([_pearson(per_row[rows].sum(0)) for rows in picked])
+    return torch.cat([_pearson(per_row[rows].sum(1)) for rows in picked.split(DRAWS_AT_ONCE)])
 
 
 def _central(values: Float[Tensor, " draw"], level: float = 0.95) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from recombine.diagnostics.anova import variance_components
-from recombine.diagnostics.embeddings import EXACT_SIDE, NEIGHBOURS, NO_UMAP, embed_umap, principal_scores
+from recombine.diagnostics.embeddings import EXACT_SIDE, NEIGHBOURS, NO_UMAP, embed_umap, with_signs
 from recombine.diagnostics.geometry import metric_tensor_exact, metric_tensor_finite_difference
 from recombine.diagnostics.grid_activations import LayerRows, stream
 from recombine.diagnostics.grids import draw_cells
@@ -192,7 +192,7 @@ class LayerStudy:
         part, space = self.parts["embeddings"], self.material.space
         scores = _scores(features)
         total = float(scores.square().sum())
-        if total == 0:
+        if total == 0:  # also if there is no direction at all
             part.missing[name] = "the activations do not vary"
             return
         shares = (scores.square().sum(0) / total).tolist()
@@ -202,8 +202,11 @@ class LayerStudy:
         elif len(cells) < len(space) or len(space) <= NEIGHBOURS:
             part.missing["umap"] = "the grid is too large or too small"
         else:
-            found = embed_umap(scores[self.order.argsort()], space, seed=self.material.seed)
-            points["umap"] = torch.from_numpy(found.points)[self.order]
+            try:
+                found = embed_umap(scores[self.order.argsort()], space, seed=self.material.seed)
+                points["umap"] = torch.from_numpy(found.points)[self.order]
+            except InputError as error:  # installed, and yet not to be imported
+                part.missing["umap"] = str(error)
         for method, place in points.items():
             part.arrays[f"{method}/{name}"] = place.numpy()
         part.arrays["cells"] = cells.numpy()
@@ -212,15 +215,11 @@ class LayerStudy:
 
 
 def _scores(features: Features) -> Float[Tensor, "cell dimension"]:
-    if features.gram is not None:
-        return principal_scores(features.gram)
-    assert features.rows is not None
-    rows = features.rows - features.rows.mean(0)
-    left, sizes, _ = torch.linalg.svd(rows, full_matrices=False)
-    kept = max(1, int((sizes.square() > 1e-13 * sizes.square().sum()).sum()))
-    scores = left[:, :kept] * sizes[:kept]
-    farthest = scores.gather(0, scores.abs().argmax(0, keepdim=True))
-    return scores * torch.where(farthest < 0, -1.0, 1.0)
+    """All principal component scores, largest first, with the signs of `embed_pca`; none if nothing varies."""
+    whole = features.whole
+    order = whole.sizes.argsort(descending=True)
+    order = order[whole.sizes[order].square() > 1e-13 * whole.sizes.square().sum()]
+    return with_signs(whole.left[:, order] * whole.sizes[order])
 
 
 def _id_first(material: Material) -> Int[Tensor, " cell"]:

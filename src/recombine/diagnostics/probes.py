@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -218,6 +219,11 @@ class Features:
     rows: Float[Tensor, "cell unit"] | None
     gram: Float[Tensor, "cell cell"] | None
 
+    @cached_property
+    def whole(self) -> Decomposed:
+        """The decomposition fitted to all cells."""
+        return self.decomposed(slice(None), slice(None))
+
     def decomposed(self, fit: slice, score: slice) -> Decomposed:
         """The centred activations X = U S Vᵀ of the fitted cells, with X' V of the scored cells."""
         if self.rows is not None:
@@ -231,6 +237,8 @@ class Features:
         values, left = torch.linalg.eigh(inner - mean - mean.unsqueeze(1) + mean.mean())
         kept = values > len(values) * torch.finfo(torch.float64).eps * values[-1:]
         left, sizes = left[:, kept], values[kept].sqrt()
+        if fit == score:
+            return Decomposed(left, sizes, left * sizes)
         across = self.gram[score, fit]
         across = across - across.mean(1, keepdim=True) - mean + mean.mean()
         return Decomposed(left, sizes, across @ left / sizes)
@@ -286,7 +294,7 @@ def _probes(
     """All scores of one layer."""
     n = len(next(iter(targets.values())))
     splits = {"grid": slice(0, n), "ID": slice(0, n_id), "OOD": slice(n_id, n)}
-    whole = features.decomposed(splits["grid"], splits["grid"]) if n >= FEWEST_CELLS else None
+    whole = features.whole if n >= FEWEST_CELLS else None
     within = features.decomposed(splits["ID"], splits["OOD"]) if n_id >= FEWEST_CELLS else None
     parts = torch.randperm(n_id, generator=generator(seed, "probe folds")).tensor_split(min(folds, max(1, n_id)))
     tried = {} if within is None else _cross_validate(within, {f: y[:n_id] for f, y in targets.items()}, parts)
@@ -400,9 +408,9 @@ def _multiply(
         band = math.ceil(len(a) / TRIANGLE)
         for start in range(0, a.shape[1], UNITS_AT_ONCE):
             units = slice(start, start + UNITS_AT_ONCE)
-            left = a[:, units].to(torch.float64) - origin[units]
+            left = a[:, units] - origin[units]  # in double precision, as the origin is
             if b is a:
                 for i in range(0, len(a), band):
                     target[i : i + band, i:].addmm_(left[i : i + band], left[i:].T)
             else:
-                target.addmm_(left, (b[:, units].to(torch.float64) - origin[units]).T)
+                target.addmm_(left, (b[:, units] - origin[units]).T)

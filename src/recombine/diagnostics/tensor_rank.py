@@ -9,11 +9,12 @@ rank-R matrix for every unfolding. Where both bounds meet the rank is proven.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from recombine.errors import InputError
@@ -266,7 +267,7 @@ def rank_search(
     allowed = epsilon * scale
     if tensor.ndim <= 2:
         return _by_svd(tensor.reshape(len(tensor), -1), scale, epsilon)
-    bound = max(_least_rank(_tails(torch.linalg.svdvals(unfolding)), allowed) for unfolding in _unfoldings(tensor))
+    bound = max(int(_least_rank(_tails(torch.linalg.svdvals(unfolding)), allowed)) for unfolding in _unfoldings(tensor))
     tried, errors, found, weights = [], [], None, np.zeros(0)
     for rank in range(min(bound, largest), largest + 1):
         terms = cp_terms(tensor, rank, enough=allowed / norm, inits=inits, seed=seed, iterations=iterations)
@@ -282,7 +283,7 @@ def rank_search(
 def _by_svd(matrix: Float[Tensor, "row column"], scale: float, epsilon: float) -> RankSearch:
     values = torch.linalg.svdvals(matrix)
     tails = _tails(values)
-    rank = _least_rank(tails, epsilon * scale)
+    rank = int(_least_rank(tails, epsilon * scale))
     return RankSearch(rank, rank, epsilon, tuple(range(len(tails))), (tails / scale).numpy(), values.numpy())
 
 
@@ -290,11 +291,20 @@ def _unfoldings(tensor: Float[Tensor, "*mode"]) -> list[Float[Tensor, "row colum
     return [tensor.movedim(mode, 0).flatten(1) for mode in range(tensor.ndim)]
 
 
-def _tails(singular_values: Float[Tensor, " rank"]) -> Float[Tensor, " ranks"]:
+def least_ranks(
+    matrices: Float[Tensor, "matrix row column"], allowed: Sequence[float]
+) -> list[Int[np.ndarray, " matrix"]]:
+    """For each Frobenius error allowed, the least rank of an approximation of every matrix that keeps to it."""
+    tails = _tails(torch.linalg.svdvals(matrices))
+    return [_least_rank(tails, error).numpy() for error in allowed]
+
+
+def _tails(singular_values: Float[Tensor, "*matrix rank"]) -> Float[Tensor, "*matrix ranks"]:
     """Error of the best approximation by 0, 1, … terms."""
     squares = singular_values.square()
-    return torch.cat([squares.flip(0).cumsum(0).flip(0), squares.new_zeros(1)]).sqrt()
+    tails = squares.flip(-1).cumsum(-1).flip(-1).sqrt()
+    return torch.nn.functional.pad(tails, (0, 1))
 
 
-def _least_rank(tails: Float[Tensor, " ranks"], allowed: float) -> int:
-    return int((tails <= allowed).int().argmax())
+def _least_rank(tails: Float[Tensor, "*matrix ranks"], allowed: float) -> Int[Tensor, "*matrix"]:
+    return (tails <= allowed).int().argmax(-1)
