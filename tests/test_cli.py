@@ -61,6 +61,12 @@ def test_seed_option_and_config_file(tmp_path):
     assert answer[0]["run"] == RunConfig.parse([*TINY, "seed=5"]).hash
 
 
+def test_dry_run_refuses_a_place_where_nothing_can_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    answer = call("train", *TINY, "--out", tmp_path / "file" / "runs", "--dry-run", code=2)
+    assert "cannot be a run store" in answer.stderr
+
+
 def test_dry_run_writes_nothing(tmp_path):
     assert "to train" in call("train", *TINY, "--out", tmp_path / "new", "--dry-run").stdout
     assert not (tmp_path / "new").exists()

@@ -459,3 +459,8 @@ def test_values_beyond_a_cyclic_range_are_wrapped():
     held = holdouts.gap(ring, "a", 330.0, 30.0)
     values = torch.tensor([[450.0], [-90.0], [90.0], [270.0], [360.0], [-30.0], [690.0]])
     assert held.contains(values).tolist() == [False, False, False, False, True, True, True]
+
+
+def test_functions_take_the_factors_by_their_names() -> None:
+    with pytest.raises(InputError, match=r"by their names, here \(x, y\)"):
+        holdouts.where(FactorSpace(x=8, y=8), lambda a, b: a > b)

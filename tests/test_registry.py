@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from pydantic import Field, ValidationError
 from recombine.errors import InputError
 from recombine.registry import Count, Family, Finite, NonNegative, Positive, Share, nearest
 
-THINGS = Family("thing")
+THINGS = Family("thing", (str,))
 
 
 @THINGS.register("box")
@@ -170,3 +171,16 @@ def test_nearest_is_silent_without_a_close_name():
     assert nearest("widht", ["width", "depth"]) == " (did you mean 'width'?)"
     assert nearest("qqq", ["width", "depth"]) == ""
     assert nearest("width", []) == ""
+
+
+def test_the_context_is_checked_and_named() -> None:
+    assert message_of(lambda: Box(3, width=1)) == "The first argument of thing 'box' must be a str. Got 3 instead."
+    assert "It is missing." in message_of(lambda: made(amount=1))
+
+
+def test_tuples_and_numpy_numbers_are_as_good_as_lists_and_numbers() -> None:
+    box = Box("here", width=np.int64(3), length=np.float32(0.5), tags=("a", "b"))
+    assert box.config["width"] == 3
+    assert type(box.config["width"]) is int
+    assert box.config["length"] == 0.5
+    assert box.config["tags"] == ["a", "b"]

@@ -218,6 +218,7 @@ def split_seeds(words: list[str]) -> tuple[list[str], list[str | None]]:
 
 def plan(store: Any, configs: list[Any], as_json: bool) -> None:
     """What training these configurations would do."""
+    store.check_place()
     rows = [
         {
             "run": c.hash,

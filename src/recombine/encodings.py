@@ -18,15 +18,15 @@ import math
 from typing import Annotated, Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Real
 from pydantic import AfterValidator
 from torch import Tensor
 
 from recombine.errors import InputError
-from recombine.factors import Factor, FactorSpace
+from recombine.factors import Factor, FactorSpace, as_values
 from recombine.registry import Count, Family, Positive, Width
 
-ENCODINGS = Family("encoding")
+ENCODINGS = Family("encoding", (FactorSpace,))
 Part = Annotated[dict[str, Any], AfterValidator(lambda part: ENCODINGS.validate(part).model_dump())]
 
 
@@ -66,13 +66,14 @@ class Encoding:
         return sum(self.block_size(name) for name in self.space.names)
 
     def __call__(
-        self, values: Float[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, "*shape code"]:
         if values.shape[-1] != self.space.n_factors:
             raise InputError(
                 f"Values must end in one column per factor ({', '.join(self.space.names)}). "
                 f"Got shape {tuple(values.shape)}."
             )
+        values = as_values(values)
         parts = []
         for axis, name in enumerate(self.space.names):
             block = self.encode_factor(name, values[..., axis])

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 
 from recombine.errors import InputError
@@ -44,6 +44,8 @@ class Factor:
     def __post_init__(self) -> None:
         if self.kind not in ("discrete", "continuous", "cyclic"):
             raise InputError(f"A factor's kind must be discrete, continuous or cyclic. Got {self.kind!r} instead.")
+        if hasattr(self.size, "tolist"):  # a NumPy number
+            object.__setattr__(self, "size", self.size.tolist())  # pyright: ignore[reportAttributeAccessIssue]
         if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
             raise InputError(
                 f"A factor's size must be a whole number of values, at least 1. Got {self.size!r} instead."
@@ -87,6 +89,11 @@ class Factor:
         if self.kind == "cyclic":
             d = torch.remainder(d + self.extent / 2, self.extent) - self.extent / 2
         return d
+
+
+def as_values(values: Real[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Factor values in floating point: whole numbers count as values, too."""
+    return values if values.is_floating_point() else values.to(torch.get_default_dtype())
 
 
 def discrete(size: int, *, low: float = 0.0, step: float = 1.0) -> Factor:

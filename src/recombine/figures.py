@@ -12,9 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm, PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from torch import Tensor, nn
 
 from recombine.diagnostics.scores import precision
+from recombine.errors import InputError
 from recombine.factors import FactorSpace
 from recombine.holdouts import Holdout
 from recombine.task import Task
@@ -58,7 +60,9 @@ def outline(holdout: Holdout, ax: Axes, **style: Any) -> None:
     held = np.pad(mask.any(axis=tuple(range(2, mask.ndim))), 1)
     across = [[(x - 0.5 - 1, y - 1 - 0.5), (x - 0.5 - 1, y - 1 + 0.5)] for x, y in _steps(held, 0)]
     along = [[(x - 1 - 0.5, y - 0.5 - 1), (x - 1 + 0.5, y - 0.5 - 1)] for x, y in _steps(held, 1)]
-    ax.add_collection(LineCollection(across + along, **{"colors": OUTLINE, "linewidths": 1.5, **style}))
+    halo = [withStroke(linewidth=3.0, foreground="white")]  # red alone is lost on a red ground
+    look = {"colors": OUTLINE, "linewidths": 1.5, "path_effects": halo, **style}
+    ax.add_collection(LineCollection(across + along, **look))
 
 
 def _steps(held: np.ndarray, axis: int) -> list[tuple[int, int]]:
@@ -86,7 +90,9 @@ def landscape(
         low, high = limits or (None, None)
         style = {"vmin": low, "vmax": high, "cmap": "viridis"}
     picture = ax.imshow(plane.T, origin="lower", interpolation="nearest", aspect="auto", **style)
-    ax.figure.colorbar(picture, ax=ax, label=LABELS.get(metric, metric))
+    others = ", ".join(holdout.space.names[2:])
+    label = LABELS.get(metric, metric) + (f", mean over {others}" if others else "")
+    ax.figure.colorbar(picture, ax=ax, label=label)
     outline(holdout, ax)
     return ax
 
@@ -121,6 +127,10 @@ def show_image(ax: Axes, image: Float[np.ndarray, "row column"], label: str = ""
 
 def samples(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> Figure:
     """Truth above output for chosen cells; held-out ones are framed in red."""
+    if task.inverse:
+        raise InputError(
+            "Samples show images, and this task goes from images to codes. Look at `scores.plot_landscape()` instead."
+        )
     truth, outputs = render(model, task, cells)
     held = task.holdout.mask.ravel()[cells.numpy()]
     values = task.space.values(cells).tolist()

@@ -12,6 +12,7 @@ configuration that rebuilds it, whatever it was combined from.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -33,7 +34,7 @@ from recombine.registry import Count, Family, Finite
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HOLDOUTS = Family("holdout")
+HOLDOUTS = Family("holdout", (FactorSpace,))
 Bound = Finite | list[Finite]  # one for all factors, or one per factor
 Rule = Callable[[Tensor], Tensor]
 Part = Annotated[dict[str, Any], AfterValidator(lambda part: HOLDOUTS.validate(part).model_dump())]
@@ -148,6 +149,8 @@ class Holdout:
         return all_but(self.space, part=self.config)
 
     def _same_space(self, other: Holdout) -> Holdout:
+        if not isinstance(other, Holdout):
+            raise InputError(f"Only hold-outs combine with |, & and ~. Got {other!r} instead.")
         if other.space != self.space:
             raise InputError(f"Only hold-outs of one space combine. Got {self.space} and {other.space}.")
         return other
@@ -412,6 +415,12 @@ def mask(space: FactorSpace, held: Any) -> Holdout:
 
 def where(space: FactorSpace, function: Callable[..., Any]) -> Holdout:
     """The cells where a function of the named factors is true: `where(space, lambda x, y: (x - y).abs() < 3)`."""
+    try:
+        inspect.signature(function).bind(**dict.fromkeys(space.names))
+    except TypeError as error:
+        raise InputError(
+            f"A hold-out function takes the factors by their names, here ({', '.join(space.names)}). {error}."
+        ) from error
     held = []
     for cells in space.chunks(DEFAULT_CHUNK):
         values = space.values(cells)

@@ -5,7 +5,7 @@ constructor after the first one, which is the context it is built in (a space or
 types and ranges, their defaults are the defaults everywhere. Direct calls and configurations go through the same
 validation, and every built component remembers the configuration that rebuilds it.
 
-    ENCODINGS = Family("encoding")
+    ENCODINGS = Family("encoding", (FactorSpace,))
 
     @ENCODINGS.register("bump")
     class Bump(Encoding):
@@ -47,9 +47,9 @@ class Parameters(BaseModel):
 class Family:
     """Components of one sort, chosen by `kind`."""
 
-    def __init__(self, name: str, *, in_context: bool = True) -> None:
+    def __init__(self, name: str, context: tuple[type, ...] = ()) -> None:
         self.name = name
-        self.in_context = in_context  # whether the first argument is a context (a space, a task) or a parameter
+        self.context = context  # what the first argument may be (a space, a task) if it is no parameter
         self.components: dict[str, Callable[..., Any]] = {}
         self.models: dict[str, type[Parameters]] = {}
 
@@ -58,11 +58,12 @@ class Family:
 
         def decorate(target: T) -> T:
             function: Callable[..., Any] = target.__init__ if isinstance(target, type) else target
-            self.models[kind] = model = _model_of(function, kind, skip=isinstance(target, type) + self.in_context)
+            self.models[kind] = model = _model_of(function, kind, skip=isinstance(target, type) + bool(self.context))
 
             @functools.wraps(function)
             def validated(*args: Any, **keywords: Any) -> Any:
                 context, parameters = _split(function, model, args, keywords)
+                self._check_context(kind, context[isinstance(target, type) :])
                 config = validate(model, {"kind": kind, **parameters}, where=f"{self.name} {kind!r}")
                 built = function(*context, **{name: getattr(config, name) for name in parameters})
                 owner = context[0] if isinstance(target, type) else built
@@ -79,6 +80,12 @@ class Family:
             return typing.cast("T", validated)
 
         return decorate
+
+    def _check_context(self, kind: str, given: list[Any]) -> None:
+        if self.context and not (given and isinstance(given[0], self.context)):
+            wanted = " or ".join(expected.__name__ for expected in self.context)
+            got = f"Got {given[0]!r} instead." if given else "It is missing."
+            raise InputError(f"The first argument of {self.name} {kind!r} must be a {wanted}. {got}")
 
     def validate(self, config: Mapping[str, Any], prefix: str = "") -> Parameters:
         """Check a configuration of this family and fill in its defaults; all its errors are raised together.
@@ -112,10 +119,17 @@ def _split(
     """Separate the context (self, space, …) from the parameters; unknown keywords are left for validation to name."""
     unknown = {k: v for k, v in keywords.items() if k not in inspect.signature(function).parameters}
     bound = inspect.signature(function).bind_partial(*args, **{k: v for k, v in keywords.items() if k not in unknown})
-    parameters = {k: v for k, v in bound.arguments.items() if k in model.model_fields}
+    parameters = {k: _plain(v) for k, v in bound.arguments.items() if k in model.model_fields}
     context = [v for k, v in bound.arguments.items() if k not in model.model_fields]
     defaults = {k: f.default for k, f in model.model_fields.items() if k != "kind" and not f.is_required()}
     return context, {**defaults, **parameters, **unknown}
+
+
+def _plain(value: Any) -> Any:
+    """Tuples, arrays and NumPy numbers as the lists and numbers that a configuration holds."""
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 M = TypeVar("M", bound=BaseModel)

@@ -133,6 +133,13 @@ class Store:
         if is_file:
             raise StoreError(f"{self.root} is a file; a run store is a folder. Choose another --out.")
 
+    def check_place(self) -> None:
+        """Raise if the folder could not be made or written to; nothing is made."""
+        nearest = next(folder for folder in (self.root, *self.root.absolute().parents) if folder.exists())
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            what = "not writable" if nearest.is_dir() else "a file"
+            raise StoreError(f"{self.root} cannot be a run store: {nearest} is {what}. Choose another --out.")
+
     def train(
         self,
         configs: Sequence[RunConfig],

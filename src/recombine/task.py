@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
 from recombine.encodings import Encoding
@@ -42,6 +42,11 @@ class Task:
     inverse: bool = False
 
     def __post_init__(self) -> None:
+        for name, expected in (("scene", Scene), ("encoding", Encoding), ("holdout", Holdout)):
+            if not isinstance(getattr(self, name), expected):
+                raise InputError(
+                    f"A task's {name} must be of type {expected.__name__}. Got {getattr(self, name)!r} instead."
+                )
         for name in ("encoding", "holdout"):
             other = getattr(self, name).space
             if other != self.space:
@@ -68,13 +73,13 @@ class Task:
         return (self.encoding.size,) if self.inverse else self.scene.image_shape
 
     def inputs(
-        self, values: Float[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, ...]:
         """What the network is given for factor values."""
         return self.scene(values, present) if self.inverse else self.encoding(values, present)
 
     def targets(
-        self, values: Float[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, ...]:
         """What the network should answer."""
         return self.encoding(values, present) if self.inverse else self.scene(values, present)

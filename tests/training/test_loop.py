@@ -272,3 +272,8 @@ def test_several_seeds_of_a_foreign_module_are_refused_with_advice(task):
 def test_seeds_must_differ(task):
     with pytest.raises(InputError, match="Each seed may occur once"):
         rc.train_seeds(rc.decoders.MLP(task), task, [1, 1])
+
+
+def test_a_recipe_may_be_given_by_its_name(task):
+    with pytest.raises(InputError, match="There is no training of kind 'recomended'"):
+        rc.train(rc.decoders.MLP(task, depth=1, width=4), task, training="recomended")

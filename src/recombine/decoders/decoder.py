@@ -15,7 +15,7 @@ from recombine.files import read_json, read_tensors, write_json, write_tensors
 from recombine.registry import Family
 from recombine.task import Sizes, Task
 
-DECODERS = Family("decoder")
+DECODERS = Family("decoder", (Task, Sizes))
 D = TypeVar("D", bound="Decoder")
 
 

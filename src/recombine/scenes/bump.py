@@ -11,11 +11,11 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
 from recombine.errors import InputError
-from recombine.factors import FactorSpace
+from recombine.factors import FactorSpace, as_values
 from recombine.registry import Count, Width
 from recombine.scenes.scene import SCENES, Scene
 
@@ -81,8 +81,9 @@ class Bump(Scene):
                 )
 
     def __call__(
-        self, values: Float[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, "*shape row column"]:
+        values = as_values(values)
         x, y = (self._profile(name, values, present) for name in POSITIONS)
         image = y.unsqueeze(-1) * x.unsqueeze(-2)
         brightness = self._look("brightness", values, present)
@@ -145,7 +146,7 @@ class Stripe(Bump):
         self.factor = factor
 
     def __call__(
-        self, values: Float[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, "*shape row column"]:
         shown = torch.ones_like(values, dtype=torch.bool) if present is None else present.clone()
         shown[..., self.space.axis("y" if self.factor == "x" else "x")] = False

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
 from recombine.factors import FactorSpace
 from recombine.registry import Family
 
-SCENES = Family("scene")
+SCENES = Family("scene", (FactorSpace,))
 
 
 class Scene:
@@ -28,7 +28,7 @@ class Scene:
     inverted: bool = False
 
     def __call__(
-        self, values: Float[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, "*shape row column"]:
         """Images of factor values; factors that are not present leave their trace out of the image."""
         raise NotImplementedError

@@ -34,6 +34,7 @@ from recombine.training.interrupt import interruptible
 from recombine.training.memory import keep_freed_memory
 from recombine.training.objective import LossTerm, Single, Stacked
 from recombine.training.recipe import Paper, Training
+from recombine.training.recipe import recipe as recipe_by_name
 
 
 @dataclass
@@ -72,7 +73,7 @@ def train(
     task: Task,
     *,
     seed: int = 0,
-    training: Training | None = None,
+    training: Training | str | None = None,
     terms: Sequence[LossTerm] = (),
     fresh: bool = True,
     device: str = "auto",
@@ -86,7 +87,7 @@ def train(
         model: A decoder, or any module from the task's inputs to its targets.
         task: What to learn.
         seed: Decides initial weights, drawn examples and their order.
-        training: The recipe; the paper's unless given.
+        training: The recipe, or its name; the paper's unless given.
         terms: Loss terms added to the mean squared error.
         fresh: Start a `Decoder` from the seed's initial weights; otherwise, and for any other module, from the
             weights it has.
@@ -102,7 +103,7 @@ def train(
     if fresh and isinstance(model, Decoder):
         model.initialize(seed)
     paths = None if checkpoint is None else [checkpoint]
-    loop = Loop([model], task, [seed], training or Paper(), terms, device, paths)
+    loop = Loop([model], task, [seed], _recipe(training), terms, device, paths)
     loop.run(checkpoint_seconds, progress)
     return _all_finished(loop.outcomes())[0]
 
@@ -112,7 +113,7 @@ def train_seeds(
     task: Task,
     seeds: Iterable[int],
     *,
-    training: Training | None = None,
+    training: Training | str | None = None,
     terms: Sequence[LossTerm] = (),
     device: str = "auto",
     checkpoints: Sequence[str | Path] | None = None,
@@ -139,6 +140,7 @@ def train_seeds(
             "Several seeds need a decoder that knows its initial weights (recombine.decoders). "
             f"Got {type(model).__name__}; train a module of your own seed by seed with recombine.train."
         )
+    recipe = _recipe(training)
     together = model.stacks if together is None else together
     groups: dict[Any, list[int]] = {}
     for i in range(len(seeds)):
@@ -149,17 +151,22 @@ def train_seeds(
         copies = [copy.deepcopy(model).initialize(seeds[i]) for i in group]
         paths = None if checkpoints is None else [checkpoints[i] for i in group]
         # stacked even if it is one seed: what is left of a batch after a kill gives the bits of the whole batch
-        loop = Loop(
-            copies, task, [seeds[i] for i in group], training or Paper(), terms, device, paths, stacked=together
-        )
+        loop = Loop(copies, task, [seeds[i] for i in group], recipe, terms, device, paths, stacked=together)
         loop.run(checkpoint_seconds, progress)
         for i, outcome in zip(group, loop.outcomes()):
-            if (
-                isinstance(outcome, TrainingDiverged) and len(group) > 1
-            ):  # alone, to tell the sick seed from the healthy
-                outcome = _alone(model, task, seeds[i], training or Paper(), terms, device)
+            if isinstance(outcome, TrainingDiverged) and len(group) > 1:
+                # alone, to tell the sick seed from the healthy
+                outcome = _alone(model, task, seeds[i], recipe, terms, device)
             outcomes[i] = outcome
     return _all_finished(outcomes)
+
+
+def _recipe(training: Training | str | None) -> Training:
+    if training is None or isinstance(training, Training):
+        return training or Paper()
+    if not isinstance(training, str):
+        raise InputError(f"The training is a recipe or the name of one. Got {training!r} instead.")
+    return recipe_by_name(training)
 
 
 def _alone(

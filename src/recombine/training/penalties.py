@@ -18,7 +18,7 @@ from recombine.errors import InputError
 from recombine.registry import Family, NonNegative, Share
 from recombine.training.objective import Batch
 
-TERMS = Family("loss term", in_context=False)
+TERMS = Family("loss term")
 
 
 class Penalty:
