@@ -81,7 +81,7 @@ def test_without_truth_a_sum_of_memorized_images_still_superposes():
 def test_without_truth_a_right_model_cannot_be_told():
     found = verdict(Product(), CODE)
     assert found.kind == "cannot tell"
-    assert "needs the truth" in found.explanation
+    assert "the truth" in found.explanation
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -127,11 +127,11 @@ def test_a_trained_network_is_judged_by_its_numbers():
     found = verdict(run.model, CODE, target=SCENE)
     e = found.evidence
     assert e.id_error < 0.5 < e.ood_error
-    sums = e.superposition >= max(0.5, e.truth_superposition + 0.25)
-    assert found.kind == ("superposes" if sums else "fails otherwise")
+    assert found.kind == "superposes"
+    assert e.superposition > max(0.5, e.unrelated + 0.25, e.truth_superposition + 0.25)
 
 
-LEARNT = Evidence(100, 0.1, 0.1, 0.01, 0.9, 0.1, 0.02)
+LEARNT = Evidence(100, 0.1, 0.05, 0.1, 0.01, 0.9, 0.1, 0.02)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,7 @@ LEARNT = Evidence(100, 0.1, 0.1, 0.01, 0.9, 0.1, 0.02)
         ({}, "fails otherwise"),
         ({"superposition": 0.5}, "superposes"),
         ({"superposition": 0.5, "truth_superposition": 0.3}, "fails otherwise"),
+        ({"superposition": 0.5, "unrelated": 0.3}, "fails otherwise"),
         ({"superposition": 0.9, "id_error": 0.6}, "fails otherwise"),
         ({"ood_error": 0.1, "cosine_truth": 0.95}, "composes"),
         ({"ood_error": 0.1, "cosine_truth": 0.95, "superposition": 0.99, "truth_superposition": 0.99}, "composes"),

@@ -197,12 +197,14 @@ def _verdict(parts: dict[str, Part]) -> Verdict:
     if not superposition.computed:
         return Verdict("cannot tell", f"the superposition test is missing: {superposition.missing['superposition']}")
     [row] = [r for r in superposition.table("summary") if r["side"] == "output" and r["centred"]]
+    [sums] = superposition.table("remembered")
     numbers: dict[str, Any] = {
         "ood_cells": row["n_cells"],
-        "superposition": row["energy"],
-        "trained": row["trained_energy"],
         "cosine_truth": row["cosine_truth"],
-        "truth_superposition": row["truth_energy"],
+        "superposition": sums["share"],
+        "unrelated": sums["unrelated"],
+        "trained": sums["trained"],
+        "truth_superposition": sums["truth"],
     }
     if parts["errors"].computed:
         relative = {r["cells"]: r["relative"] for r in parts["errors"].rows}

@@ -18,12 +18,8 @@ from recombine.diagnostics.kernel_spectra import kernel_spectrum
 from recombine.diagnostics.kernels import SIMILARITIES, GramMatrices, agreement, gram_matrices
 from recombine.diagnostics.material import Material
 from recombine.diagnostics.part import Part, Rows
-from recombine.diagnostics.superposition import (
-    Superposition,
-    superposition,
-    superposition_of_inputs,
-    trained_resemblance,
-)
+from recombine.diagnostics.remembered import Remembered, remembered_sums
+from recombine.diagnostics.superposition import Superposition, superposition, superposition_of_inputs
 from recombine.errors import InputError
 
 MOST_KERNEL_CELLS = 2048  # time grows with the cube of their number, and memory with the square
@@ -58,11 +54,11 @@ def _ratio(above: Tensor, below: Tensor) -> float:
 
 
 def superposition_part(material: Material) -> Part:
-    """Both sides of the test, plain and centred, on every OOD cell; pictures of a few."""
+    """Both sides of the test, plain and centred, on every OOD cell; sums with free weights; pictures of a few."""
     space, holdout, truth = material.space, material.split, material.truth
     outputs = material.outputs
     tests = [superposition(outputs, space, holdout, truth=truth, centred=centred) for centred in (False, True)]
-    resembling = [trained_resemblance(outputs, space, holdout, centred=centred) for centred in (False, True)]
+    remembered = remembered_sums(outputs, space, holdout, truth=truth, seed=material.seed)
     missing: dict[str, str] = {}
     try:
         _check_population(material)
@@ -72,20 +68,21 @@ def superposition_part(material: Material) -> Part:
             tests.append(
                 superposition_of_inputs(outputs, material.model, encode, space, holdout, truth=truth, centred=centred)
             )
-            resembling.append(np.full(0, math.nan))
     except InputError as error:
         missing["input side"] = str(error)
     if truth is None:
         missing["truth"] = "no target was given"
     tables = {
         "cells": [row for test in tests for row in _cell_rows(test, material)],
-        "summary": [_summary(test, trained) for test, trained in zip(tests, resembling)],
+        "summary": [_summary(test) for test in tests],
+        "remembered": [_remembered_row(remembered)],
     }
     pictures = tests[0].pictures
     arrays = {"pictures/cells": pictures.cells, "pictures/output": pictures.output,
               "pictures/superposition": pictures.superposition, "pictures/parts": pictures.parts}  # fmt: skip
     if pictures.truth is not None:
         arrays["pictures/truth"] = pictures.truth
+    arrays |= {"remembered/cells": remembered.cells, "remembered/share": remembered.share}
     arrays = {name: a if name.endswith("cells") else a.astype(np.float32) for name, a in arrays.items()}
     return Part("superposition", tables, arrays, missing=missing)
 
@@ -134,9 +131,15 @@ def _cell_rows(test: Superposition, material: Material) -> Rows:
     ]
 
 
-def _summary(test: Superposition, trained: np.ndarray) -> dict[str, Any]:
-    """Medians over cells. `truth_energy` is what right outputs would score as `energy`, `trained_energy` what ID
-    outputs score with the other ID outputs that share a value (output side only)."""
+def _remembered_row(found: Remembered) -> dict[str, Any]:
+    """Medians over cells."""
+    shares = {"share": found.share, "unrelated": found.unrelated, "trained": found.trained}
+    truth = math.nan if found.truth is None else _median(found.truth)
+    return {"n_cells": len(found.cells), **{name: _median(values) for name, values in shares.items()}, "truth": truth}
+
+
+def _summary(test: Superposition) -> dict[str, Any]:
+    """Medians over cells. `truth_energy` is what right outputs would score as `energy`."""
     truth, right = test.cosine_truth, test.truth_superposition
     return {
         "side": test.side,
@@ -147,7 +150,6 @@ def _summary(test: Superposition, trained: np.ndarray) -> dict[str, Any]:
         "energy": _median(test.energy),
         "factor_energy": _median(test.factor_energy),
         "truth_energy": math.nan if right is None else _median(right.clip(min=0) ** 2),
-        "trained_energy": _median(trained.clip(min=0) ** 2),
     }
 
 

@@ -153,38 +153,6 @@ def _shared_sums(
     return total, single
 
 
-def trained_resemblance(
-    outputs: GridArray, space: FactorSpace, holdout: Holdout, *, centred: bool = False, block: int = BLOCK
-) -> Float[np.ndarray, " id"]:
-    """The cosine of `superposition` for ID cells: D(c) against the mean of all *other* ID outputs that share a value.
-
-    What the outputs of trained combinations score. A model that memorizes scores low here and high on OOD cells; one
-    whose outputs are sums of single-factor functions everywhere scores high on both. NaN as in `superposition`, and
-    where no other ID cell shares a value.
-    """
-    rows = as_rows(outputs, space)
-    ood = held_out(holdout, space)
-    trained = (~ood).nonzero()[:, 0]
-    where = space.coordinates(trained)
-    own = (-1) ** (space.n_factors + 1) - 1  # the sums hold c itself in each set of factors but the full one
-    shared, _ = _shared_sums((~ood)[:, None].double(), where, space)
-    shared = shared + own
-    products, size = torch.zeros(3, len(trained), dtype=torch.float64), 0.0
-    for _, slab in enumerate_blocks(rows, block):
-        background = _background(slab, ood, centred)
-        slab -= background
-        slab[ood] = 0
-        total, _ = _shared_sums(slab, where, space)
-        output = slab[trained]
-        others = (total + own * output) / shared.clamp_min(1)
-        products += torch.stack([(output * others).sum(1), output.square().sum(1), others.square().sum(1)])
-        size += float(background.square().sum())
-    squares = products[1:]
-    nothing = (squares <= 1e-26 * (squares.max() + size)).any(0) | (shared[:, 0] < 1)
-    norm = torch.where(nothing, torch.nan, squares.prod(0).sqrt())
-    return (products[0] / norm).clamp(-1, 1).numpy()
-
-
 def superposition_of_inputs(
     outputs: GridArray,
     model: Model,

@@ -17,12 +17,14 @@ The thresholds are those of plain words, the same for all models: *right* leaves
     RIGHT = 0.1       OOD error, relative, at most, and 1 − the squared cosine with the truth at most: nine tenths of
                       what distinguishes the outputs is right. Answering the mean ID output always scores 1.
     WRONG = 0.5       OOD error, relative, at least, to count as a failure. What lies between is neither.
-    MOSTLY = 0.5      Share of the energy of an OOD output that its superposition explains, at least: more than all
-                      else together. An output of which the truth explains that much, up to scale, is no failure
+    MOSTLY = 0.5      Share of the energy of an OOD output that the best sum of remembered outputs explains, at least
+                      (`remembered_sums`: outputs for trained cells that differ in one factor, weights ≥ 0): more than
+                      all else together. An output of which the truth explains that much, up to scale, is no failure
                       either, however large its error: it is of the right form and of the wrong strength.
-    CLEARLY = 0.25    How much more that share must be than the one a right output would score (with truth) or the one
-                      the trained outputs score with each other (without): sums of single-factor functions and smooth
-                      scenes resemble their superpositions without any memory.
+    CLEARLY = 0.25    How much more that share must be than the one as many unrelated outputs explain, and than the one
+                      a right output would score (with truth) or trained outputs score with a hole as large around them
+                      (without): sums of single-factor functions and smooth scenes resemble the sum of their relatives
+                      without any memory.
     CHANCE = 0.05     p-value, at most, of the agreement with the binary factorized kernel (without truth).
     FEWEST = 5        OOD cells, at least.
 
@@ -57,8 +59,10 @@ class Evidence:
 
     Attributes:
         ood_cells: Number of OOD cells compared.
-        superposition: Median share of the energy of OOD outputs that their superposition explains, in [0, 1].
-        trained: The same of ID outputs and the other ID outputs that share a value.
+        superposition: Median share of the energy of OOD outputs that the best sum of remembered outputs explains, in
+            [0, 1]; see `recombine.diagnostics.remembered`.
+        unrelated: The same with as many trained outputs that share no factor value.
+        trained: The same of ID outputs with a hole as large around them.
         id_error, ood_error: Mean squared error over the mean square of the truth around its ID mean; 0 is right, 1 is
             as good as always answering the mean.
         cosine_truth: Median cosine of OOD outputs with the truth.
@@ -68,6 +72,7 @@ class Evidence:
 
     ood_cells: int = 0
     superposition: float = math.nan
+    unrelated: float = math.nan
     trained: float = math.nan
     id_error: float = math.nan
     ood_error: float = math.nan
@@ -79,6 +84,14 @@ class Evidence:
     @property
     def has_truth(self) -> bool:
         return not math.isnan(self.ood_error)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether OOD outputs are mostly sums of remembered ones, and clearly more so than without memory."""
+        without_memory = [self.unrelated, self.truth_superposition if self.has_truth else self.trained]
+        return self.superposition >= MOSTLY and all(
+            math.isnan(share) or self.superposition >= share + CLEARLY for share in without_memory
+        )
 
 
 @dataclass(frozen=True)
@@ -120,8 +133,8 @@ def judge(evidence: Evidence) -> Verdict:
     if math.isnan(evidence.superposition):
         return Verdict(
             "cannot tell",
-            "most OOD cells share no value with a trained cell, or the outputs do not vary, so there is no "
-            "superposition to compare with.",
+            "most OOD cells differ from every trained cell in more than one factor, or the outputs do not vary, so "
+            "there is nothing remembered to compare with.",
             evidence,
         )
     kind, why = _with_truth(evidence) if evidence.has_truth else _without_truth(evidence)
@@ -135,8 +148,8 @@ def _with_truth(e: Evidence) -> tuple[Kind, str]:
         f"ones), and their cosine with the truth is {e.cosine_truth:.2f}."
     )
     sums = (
-        f"Sums of remembered outputs explain {e.superposition:.0%} of the unseen outputs "
-        f"(they would explain {e.truth_superposition:.0%} of right ones)."
+        f"Sums of remembered outputs explain {e.superposition:.0%} of the unseen outputs (they would explain "
+        f"{e.truth_superposition:.0%} of right ones; sums of unrelated outputs explain {e.unrelated:.0%})."
     )
     if e.id_error > LEARNT:
         if right:
@@ -144,7 +157,7 @@ def _with_truth(e: Evidence) -> tuple[Kind, str]:
         return "fails otherwise", f"the trained combinations themselves are not learnt. {errors} {sums}"
     if right:
         return "composes", f"unseen combinations come out right. {errors} {sums}"
-    if e.superposition >= MOSTLY and e.superposition >= e.truth_superposition + CLEARLY and e.ood_error > RIGHT:
+    if e.remembers and e.ood_error > RIGHT:
         return "superposes", f"unseen combinations are answered by sums of remembered outputs. {sums} {errors}"
     if e.ood_error < WRONG:
         return "cannot tell", f"unseen combinations are partly right. {errors} {sums}"
@@ -157,20 +170,19 @@ def _with_truth(e: Evidence) -> tuple[Kind, str]:
 
 def _without_truth(e: Evidence) -> tuple[Kind, str]:
     sums = (
-        f"Sums of remembered outputs explain {e.superposition:.0%} of the unseen outputs, and {e.trained:.0%} of the "
-        f"trained ones."
+        f"Sums of remembered outputs explain {e.superposition:.0%} of the unseen outputs, and {e.trained:.0%} of "
+        f"trained ones with a hole as large around them; sums of unrelated outputs explain {e.unrelated:.0%}."
     )
     alike = "" if math.isnan(e.agreement) else (
         f" Similarity to trained outputs follows shared factor values with correlation {e.agreement:.2f} "
         f"(p = {e.agreement_p:.2g})."
     )  # fmt: skip
-    remembered = e.superposition >= MOSTLY and e.superposition >= e.trained + CLEARLY
-    if remembered and not e.agreement_p > CHANCE:
+    if e.remembers and not e.agreement_p > CHANCE:
         return "superposes", f"unseen combinations are answered by sums of remembered outputs. {sums}{alike}"
     if e.superposition >= MOSTLY:
         return "cannot tell", (
-            "unseen outputs resemble sums of remembered ones, but so do trained ones: without the truth that may be "
-            f"right. {sums}{alike}"
+            "unseen outputs resemble sums of remembered ones, but so do others: without the truth that may be right. "
+            f"{sums}{alike}"
         )
     return "cannot tell", (
         f"unseen outputs are no sums of remembered ones; whether they are right needs the truth. {sums}{alike}"
