@@ -12,7 +12,10 @@ from torch import Tensor, nn
 
 import recombine as rc
 from benchmarks import reference
+from benchmarks.large_grids import large
 from benchmarks.measure import Row, convolution_gemm_gflops, gemm_gflops, interleaved, medians, seconds
+from benchmarks.reference_diagnostics import compare
+from benchmarks.reference_rendering import rendering
 from recombine.training.data import Examples, drawn_rows
 from recombine.training.loop import Loop
 
@@ -30,6 +33,10 @@ class Scale:
     error: float = 1e-5
     error_seeds: tuple[int, ...] = (0, 1, 2)
     most_steps: int = 2000  # at which a run that misses the error is given up
+    diagnosed: tuple[int, int, int] = (4, 64, 28)  # depth, width, side of the diagnosed CNN
+    diagnosed_pairs: int = 40  # rows of the kernel matrices that the plain version computes
+    grids: tuple[int, int] = (32, 128)
+    grid_width: int = 64
 
     @property
     def steps(self) -> int:
@@ -46,6 +53,10 @@ QUICK = Scale(
     error=6e-3,  # an empty image has about 4e-3
     error_seeds=(0,),
     most_steps=40,
+    diagnosed=(1, 4, 9),
+    diagnosed_pairs=4,
+    grids=(9, 12),
+    grid_width=4,
 )
 
 
@@ -240,4 +251,17 @@ def _below(model: nn.Module, problem: rc.Task, error: float) -> Callable[[], boo
     return check
 
 
-CASES: dict[str, Callable[[Scale], Iterator[Row]]] = {"cnn": cnn, "mlp": mlp, "data": data, "error": error}
+def diagnostics(scale: Scale) -> Iterator[Row]:
+    """All parts of a diagnosis against the plain way of doing them."""
+    yield from compare(*scale.diagnosed, rows=scale.diagnosed_pairs, repeats=min(3, scale.repeats))
+
+
+CASES: dict[str, Callable[[Scale], Iterator[Row]]] = {
+    "cnn": cnn,
+    "mlp": mlp,
+    "data": data,
+    "error": error,
+    "rendering": rendering,
+    "diagnostics": diagnostics,
+    "large": large,
+}

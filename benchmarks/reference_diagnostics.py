@@ -4,8 +4,9 @@
 
 Every activation is computed anew for every part, derivatives are `numpy.gradient` over the stored grid, probes are
 scikit-learn's LinearRegression on flattened activations, kernels are Python loops over pairs of images, kernel
-regression tries 16 pairs of length scales. The loop over pairs is timed on `rows` rows of the matrix and the rest is
-extrapolated (all rows cost the same); everything else is run in full.
+regression tries 16 pairs of length scales. The loop over pairs is timed on `rows` rows of the matrix and the
+permutations of the agreement on as many draws, for one of three similarities; the rest is extrapolated (all rows and
+all draws cost the same). Everything else is run in full.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from torch import nn
 import recombine as rc
 from benchmarks.measure import Row, interleaved, medians, seconds
 from recombine.diagnostics.geometry import metric_tensor_exact, metric_tensor_finite_difference
-from recombine.diagnostics.kernels import gram_matrices
+from recombine.diagnostics.kernels import DRAWS, gram_matrices
 from recombine.diagnostics.probes import linear_probes
 
 LENGTHS = (0.5, 1.0, 2.0, 4.0)
@@ -103,6 +104,26 @@ class Plain:
                 grams["overlap"][i, j] = np.minimum(p, q).sum() / (np.maximum(p, q).sum() + 1e-12)
         return grams
 
+    def agreement(self, outputs: np.ndarray, draws: int) -> tuple[np.ndarray, np.ndarray]:
+        """OOD × ID similarity against "shares x or y", under renamed values and with resampled OOD cells."""
+        held = self.task.holdout.mask.ravel()
+        where = self.task.space.coordinates(torch.arange(len(outputs))).numpy()
+        unit = outputs / np.linalg.norm(outputs, axis=1, keepdims=True)
+        measured = unit[held] @ unit[~held].T
+        random = np.random.default_rng(0)
+
+        def shares(ood: np.ndarray) -> np.ndarray:
+            return (ood[:, None, :] == where[~held][None]).any(-1).astype(float)
+
+        renamed, resampled = [], []
+        for _ in range(draws):
+            names = [random.permutation(self.side) for _ in range(2)]
+            ood = np.stack([names[axis][where[held][:, axis]] for axis in range(2)], 1)
+            renamed.append(np.corrcoef(measured.ravel(), shares(ood).ravel())[0, 1])
+            drawn = random.integers(0, int(held.sum()), int(held.sum()))
+            resampled.append(np.corrcoef(measured[drawn].ravel(), shares(where[held][drawn]).ravel())[0, 1])
+        return np.array(renamed), np.array(resampled)
+
     def kernel_regression(self, outputs: np.ndarray) -> float:
         """The ID cells' outputs from coordinates: 16 pairs of length scales and 4 single ones, five folds each."""
         held = self.task.holdout.mask.ravel()
@@ -143,6 +164,22 @@ class Plain:
             summed, d = outputs[sharing].mean(0), outputs[cell]
             cosines = [d @ v / (np.linalg.norm(d) * np.linalg.norm(v)) for v in (summed, truth[cell])]
             found.append((float(cosines[0]), float(cosines[1])))
+        return found
+
+    def remembered(self, outputs: np.ndarray, truth: np.ndarray) -> list[list[float]]:
+        """Non-negative fits of OOD outputs, and of the truth there, by the ID outputs that share x or y."""
+        from scipy.optimize import nnls
+
+        held = self.task.holdout.mask.ravel()
+        where = self.task.space.coordinates(torch.arange(len(outputs))).numpy()
+        found = []
+        for cell in np.random.default_rng(0).permutation(np.flatnonzero(held))[:128]:
+            alike = (where == where[cell]).sum(1)
+            relatives, strangers = (outputs[(alike == kinship) & ~held] for kinship in (1, 0))
+            strangers = strangers[: len(relatives)]
+            fits = [(relatives, outputs[cell]), (relatives, truth[cell]), (strangers, outputs[cell])]
+            fits.append((relatives[1:], relatives[0]))
+            found.append([nnls(parts.T.astype(float), wanted)[1] / np.linalg.norm(wanted) for parts, wanted in fits])
         return found
 
     def tuning(self) -> dict[str, float]:
@@ -212,13 +249,18 @@ def compare(
             seconds(lambda: gram_matrices(tensor, task.space, task.holdout, overlap_dtype=torch.float32))
             for _ in range(3)
         ),
+        plain_agreement=lambda: (
+            3 * DRAWS / min(rows, DRAWS) * seconds(lambda: plain.agreement(outputs, min(rows, DRAWS)))
+        ),
         plain_rest=lambda: seconds(lambda: _rest(plain, outputs, truth)),
         everything=lambda: seconds(
             lambda: rc.diagnose(model, task.space, task.inputs, task.holdout, target=task.targets, progress=False)
         ),
     )
     middle = medians(measured)
-    whole = sum(middle[key] for key in ("plain_geometry", "plain_probes", "plain_kernels", "plain_rest"))
+    whole = sum(
+        middle[key] for key in ("plain_geometry", "plain_probes", "plain_kernels", "plain_agreement", "plain_rest")
+    )
     raw = {**middle, "plain_all": whole, "kernel_rows_timed": rows}
     yield Row(f"{name}, all parts: plain / ours", whole / middle["everything"], 8.0, raw)
     yield Row(f"{name}, probes: plain / ours", middle["plain_probes"] / middle["probes"], 10.0)
@@ -233,6 +275,7 @@ def _rest(plain: Plain, outputs: np.ndarray, truth: np.ndarray) -> None:
     plain.kernel_regression(outputs)
     plain.spectrum(outputs @ outputs.T)
     plain.superposition(outputs, truth)
+    plain.remembered(outputs, truth)
     plain.tuning()
     plain.complexity(outputs)
     plain.embeddings()

@@ -81,13 +81,15 @@ def remembered_sums(
     ood = held_out(holdout, space)
     trained = (~ood).nonzero()[:, 0]
     where = space.coordinates(trained)
-    mean = torch.stack([part.double().sum(0) for part in rows[trained].split(1024)]).sum(0) / len(trained)
+    mean = torch.zeros(rows.shape[1], dtype=torch.float64)
+    for some in trained.split(1024):
+        mean += rows[some].double().sum(0)
     random = generator(seed, "remembered")
     cells = ood.nonzero()[:, 0]
     if len(cells) > most_cells:
         cells = cells[torch.randperm(len(cells), generator=random)[:most_cells].sort().values]
 
-    mean = mean / mean.norm().clamp_min(1e-300)
+    mean /= mean.norm().clamp_min(1e-300)
 
     def apart_from_mean(chosen: Tensor, of: Tensor = rows) -> np.ndarray:
         vectors = of[chosen].double()
