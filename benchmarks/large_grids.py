@@ -4,8 +4,8 @@
     python -m benchmarks.large_grids --one 128 128 # one diagnosis: cells and pixels per side; prints JSON
 
 Each diagnosis (geometry, probes, superposition) runs in a process of its own, whose peak memory is that of the
-diagnosis and of Python with torch. Time per cell is compared between grids of 32² and 128² cells over images of the same
-size: with larger images a cell costs more, whatever the number of cells.
+diagnosis and of Python with torch. Time per cell is compared between grids of 32² and 128² cells over images of the
+same size: with larger images a cell costs more, whatever the number of cells.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64)
     arguments = parser.parse_args()
     if arguments.one:
-        print(json.dumps(diagnosed(*arguments.one, arguments.width)))
+        cells, pixels = arguments.one
+        print(json.dumps(diagnosed(cells, pixels, arguments.width)))
         return
     from benchmarks.cases import Scale as Full
 

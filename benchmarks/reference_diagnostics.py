@@ -249,18 +249,14 @@ def compare(
             seconds(lambda: gram_matrices(tensor, task.space, task.holdout, overlap_dtype=torch.float32))
             for _ in range(3)
         ),
-        plain_agreement=lambda: (
-            3 * DRAWS / min(rows, DRAWS) * seconds(lambda: plain.agreement(outputs, min(rows, DRAWS)))
-        ),
+        plain_agreement=lambda: 3 * DRAWS / rows * seconds(lambda: plain.agreement(outputs, rows)),
         plain_rest=lambda: seconds(lambda: _rest(plain, outputs, truth)),
         everything=lambda: seconds(
             lambda: rc.diagnose(model, task.space, task.inputs, task.holdout, target=task.targets, progress=False)
         ),
     )
     middle = medians(measured)
-    whole = sum(
-        middle[key] for key in ("plain_geometry", "plain_probes", "plain_kernels", "plain_agreement", "plain_rest")
-    )
+    whole = sum(spent for key, spent in middle.items() if key.startswith("plain_"))
     raw = {**middle, "plain_all": whole, "kernel_rows_timed": rows}
     yield Row(f"{name}, all parts: plain / ours", whole / middle["everything"], 8.0, raw)
     yield Row(f"{name}, probes: plain / ours", middle["plain_probes"] / middle["probes"], 10.0)
