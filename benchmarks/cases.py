@@ -36,6 +36,7 @@ class Scale:
     diagnosed: tuple[int, int, int] = (4, 64, 28)  # depth, width, side of the diagnosed CNN
     diagnosed_pairs: int = 40  # rows of the kernel matrices that the plain version computes
     grids: tuple[int, int] = (32, 128)
+    grid_pixels: int = 112  # the largest image that four doublings reach; layers of 802 816 units
     grid_width: int = 64
 
     @property
@@ -56,6 +57,7 @@ QUICK = Scale(
     diagnosed=(1, 4, 9),
     diagnosed_pairs=4,
     grids=(9, 12),
+    grid_pixels=9,
     grid_width=4,
 )
 

@@ -1,7 +1,7 @@
 """Large grids: memory stays bounded, and time per cell does not grow with their number.
 
     python -m benchmarks.large_grids               # both measurements, about ten minutes on two cores
-    python -m benchmarks.large_grids --one 128 128 # one diagnosis: cells and pixels per side; prints JSON
+    python -m benchmarks.large_grids --one 128 112 # one diagnosis: cells and pixels per side; prints JSON
 
 Each diagnosis (geometry, probes, superposition) runs in a process of its own, whose peak memory is that of the
 diagnosis and of Python with torch. Time per cell is compared between grids of 32² and 128² cells over images of the
@@ -34,6 +34,9 @@ class Scale(Protocol):
     def grids(self) -> tuple[int, int]: ...
 
     @property
+    def grid_pixels(self) -> int: ...
+
+    @property
     def grid_width(self) -> int: ...
 
 
@@ -61,11 +64,11 @@ def apart(cells: int, pixels: int, width: int) -> dict[str, Any]:
 
 
 def large(scale: Scale) -> Iterator[Row]:
-    """Peak memory on the larger grid with images as large, and time per cell on both grids."""
-    small, many = scale.grids
+    """Peak memory on the larger grid with large images, and time per cell on both grids."""
+    (small, many), pixels = scale.grids, scale.grid_pixels
     name = f"CNN(4,{scale.grid_width}), geometry, probes, superposition"
-    whole = apart(many, many, scale.grid_width)
-    title = f"{name}, {many}² cells and pixels: {MOST_GB:g} GB / peak memory"
+    whole = apart(many, pixels, scale.grid_width)
+    title = f"{name}, {many}² cells, {pixels}² pixels: {MOST_GB:g} GB / peak memory"
     yield Row(title, MOST_GB / whole["peak_gb"], 1.0, whole)
     few, more = (apart(cells, small, scale.grid_width) for cells in (small, many))
     ratio = (more["seconds"] / more["cells"]) / (few["seconds"] / few["cells"])
