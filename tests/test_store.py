@@ -10,13 +10,13 @@ import torch
 
 from recombine.config import RunConfig
 from recombine.decoders import load
-from recombine.errors import InputError, StoreError, TrainingDiverged
+from recombine.errors import InputError, LockHeld, StoreError, TrainingDiverged
 from recombine.store import Store
 
 TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "decoder.kind=mlp",
         "decoder.width=16", "training.steps=20"]  # fmt: skip
 FILES = {"config.json", "run.json", "scores.csv", "history.jsonl", "losses.safetensors", "model/config.json",
-         "model/model.safetensors", ".lock"}  # fmt: skip
+         "model/model.safetensors"}  # fmt: skip
 
 
 def tiny(*words):
@@ -41,7 +41,7 @@ def test_a_run_writes_exactly_the_documented_files(store):
     found = {str(p.relative_to(run.path)) for p in run.path.rglob("*") if p.is_file()}
     assert found == FILES
     documented = (Path(__file__).parent.parent / "docs/run-files.md").read_text(encoding="utf-8")
-    for name in [*FILES, "checkpoint.safetensors"]:
+    for name in [*FILES, "checkpoint.safetensors", ".lock"]:
         assert f"`{name}`" in documented
 
 
@@ -98,7 +98,7 @@ def test_list_names_finished_unfinished_and_damaged_runs(store):
     assert rows["f" * 16]["status"].startswith("damaged")
 
 
-@pytest.mark.parametrize("name", sorted(FILES - {".lock", "run.json", "config.json"}))
+@pytest.mark.parametrize("name", sorted(FILES - {"run.json", "config.json"}))
 def test_a_changed_or_missing_file_is_noticed(store, name):
     def read_all():
         run = store.load(tiny().hash)
@@ -194,8 +194,11 @@ def test_only_runs_are_deleted(store):
 
 
 def test_two_processes_do_not_work_on_one_run(store):
-    with store._locked(tiny()), pytest.raises(StoreError, match="Another process is working on run"):
+    lock = store.lock(tiny())
+    with pytest.raises(LockHeld, match=f"is working on {tiny().hash}"):
         Store(store.root).train([tiny()], force=True)
+    lock.release()
+    Store(store.root).train([tiny()], force=True)
 
 
 def test_a_store_that_is_a_file_or_cannot_be_written_is_refused(tmp_path):

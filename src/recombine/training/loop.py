@@ -153,6 +153,8 @@ def train_seeds(
             copies, task, [seeds[i] for i in group], training or Paper(), terms, device, paths, stacked=together
         )
         loop.run(checkpoint_seconds, progress)
+        if len(group) > 1 and checkpoints:  # a kill while the results are written must not part the seeds
+            loop.save()
         for i, outcome in zip(group, loop.outcomes()):
             if (
                 isinstance(outcome, TrainingDiverged) and len(group) > 1
