@@ -40,13 +40,14 @@ class Holder:
     host: str
     pid: int
     started: int | None  # when the process began, as the system counts: numbers are used again
+    since: float  # when it took the lock, seconds since 1970
 
     def is_dead(self) -> bool:
         """Certainly dead; False also if that cannot be known from here."""
         return self.place == _place() and not _runs(self.pid, self.started)
 
 
-NOBODY = Holder("nobody", "nowhere", "", 0, None)
+NOBODY = Holder("nobody", "nowhere", "", 0, None, 0.0)
 
 
 class Lock:
@@ -54,7 +55,7 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.me = Holder(secrets.token_hex(8), _place(), platform.node(), os.getpid(), _began(os.getpid()))
+        self.me = Holder(secrets.token_hex(8), _place(), platform.node(), os.getpid(), _began(os.getpid()), time.time())
 
     def acquire(self) -> None:
         """Take the lock, also from a dead holder; LockHeld if a living one has it."""

@@ -19,7 +19,7 @@ from recombine.errors import InputError
 from recombine.sweeps.executor import Event, Job, Lost, Needs, decode
 from recombine.sweeps.worker import receive, send
 
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 ENDINGS = 5.0  # seconds that a worker gets to end when asked
 
 

@@ -1,4 +1,4 @@
-"""The one kind of job that a sweep consists of: train some configurations into a store. Here sweeps meet the science."""
+"""The jobs of a sweep: train some configurations into a store. Here sweeps meet the science."""
 
 from __future__ import annotations
 
