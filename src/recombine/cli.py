@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import recombine
-from recombine import cli_diagnose
+from recombine import cli_diagnose, cli_sweep
 
 app = typer.Typer(
     name="recombine",
@@ -256,3 +256,4 @@ def main() -> None:
 
 
 cli_diagnose.register(app)
+cli_sweep.register(app)

@@ -285,7 +285,7 @@ class Store:
                 f"Run {path.name} is not finished ({self._progress(path)}). Run the same `recombine train` command "
                 "again to go on with it."
             )
-        facts = self._facts(path)
+        facts = self.facts(path.name)
         config = RunConfig.from_dict(read_json(path / "config.json"))
         if config.hash != path.name:
             raise StoreError(
@@ -294,14 +294,17 @@ class Store:
             )
         return StoredRun(path, config, facts)
 
-    def _facts(self, path: Path) -> dict[str, Any]:
+    def facts(self, run: str) -> dict[str, Any]:
         """A finished run's run.json, as it was written."""
-        return _check_facts(read_json(path / "run.json"), str(path / "run.json"))
+        path = self.root / self.resolve(run) / "run.json"
+        return _check_facts(read_json(path), str(path))
 
     def resolve(self, run: str) -> str:
         """The full id of a run from its beginning; anything that is no such beginning is an error."""
         if not re.fullmatch(r"[0-9a-f]{1,16}", run):
             raise InputError(f"A run is named by up to 16 hexadecimal digits. Got {run!r}; see `recombine runs list`.")
+        if RUN_ID.fullmatch(run) and (self.root / run).is_dir():
+            return run
         found = [name for name in self.ids() if name.startswith(run)]
         if len(found) != 1:
             what = f"{len(found)} runs begin with" if found else "There is no run"
@@ -322,7 +325,7 @@ class Store:
         path = self.root / name
         try:
             if (path / "run.json").is_file():
-                facts = self._facts(path)
+                facts = self.facts(name)
                 return {"run": name, "status": "finished", "config": facts["config"], **facts["summary"]}
             config = RunConfig.from_dict(read_json(path / "config.json")).to_dict()
             return {"run": name, "status": self._progress(path), "config": config}

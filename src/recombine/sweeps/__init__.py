@@ -2,9 +2,10 @@
 
     from recombine import RunConfig, Store, sweeps
 
-    configs = [RunConfig.parse(["decoder.kind=mlp", f"seed={s}"]) for s in range(8)]
+    configs = sweeps.parse(["decoder.kind=mlp,cnn", "seed=0..7"]).configs
     result = sweeps.run(configs, Store("runs"), engine="processes")
     result.finished, result.failed                 # ids, failures
+    sweeps.table(Store("runs")).to_pandas()
 
 Whatever is killed on the way, the same call goes on: nothing finished is lost or done twice, and the table at the end
 is the same, byte for byte. See docs/sweeps.md.
@@ -17,14 +18,20 @@ from pathlib import Path
 
 from recombine.config import RunConfig
 from recombine.store import Store
+from recombine.sweeps import manifest
 from recombine.sweeps.driver import Driver, Failure, SweepResult, checked_limits
 from recombine.sweeps.engines import ENGINES, make_executor
 from recombine.sweeps.executor import Needs
 from recombine.sweeps.journal import Journal
 from recombine.sweeps.progress import SweepProgress
+from recombine.sweeps.spec import Sweep, parse
+from recombine.sweeps.status import SweepStatus, status
+from recombine.sweeps.table import Table, table
 from recombine.sweeps.training_job import batches
 
-__all__ = ["ENGINES", "Failure", "Needs", "SweepResult", "run"]
+__all__ = [
+    "ENGINES", "Failure", "Needs", "Sweep", "SweepResult", "SweepStatus", "Table", "parse", "run", "status", "table",
+]  # fmt: skip
 
 
 def run(
@@ -40,6 +47,7 @@ def run(
     retries: int = 2,
     time_limit: float | None = None,
     checkpoint_seconds: float = 60.0,
+    any_version: bool = False,
     progress: bool | None = None,
     quiet: bool = False,
 ) -> SweepResult:
@@ -58,6 +66,7 @@ def run(
         retries: How often a run whose process or machine was lost is tried again.
         time_limit: Seconds after which a job is ended and counts as failed.
         checkpoint_seconds: See `Store.train`.
+        any_version: Also add to a folder whose runs were made by other versions.
         progress: Show bars; by default only on a terminal.
         quiet: Print nothing, not even failures.
 
@@ -68,8 +77,10 @@ def run(
     checked_limits(retries, time_limit)
     unique = list(dict.fromkeys(configs))
     planned = batches(unique)
+    manifest.check_versions(store, unique, any_version)
     journal = Journal(store.root)
     executor = make_executor(engine, workers, needs or Needs(), store.root, address, shared, time_limit)
+    manifest.record(store, unique)
     journal.note("driver", [], engine=engine, workers=executor.capacity(), planned=len(unique))
     options = {"device": device, "checkpoint_seconds": checkpoint_seconds}
     driver = Driver(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,10 @@ def read(folder: Path) -> dict[str, Any] | None:
 def check_versions(store: Store, configs: Sequence[RunConfig], any_version: bool = False) -> None:
     """Refuse a folder whose runs were made by other versions, unless they may be mixed."""
     known = read(store.root)
-    made = {f"{NAME}": known["versions"]} if known else {}
+    made: dict[str, dict[str, str]] = {NAME: known["versions"]} if known else {}
     for config in configs:
         if store.is_finished(config):
-            made[f"run {config.hash}"] = store.load(config.hash).facts["versions"]
+            made[f"run {config.hash}"] = store.facts(config.hash).get("versions", {})
     if any_version:
         return
     now = versions()
@@ -65,15 +66,21 @@ def check_versions(store: Store, configs: Sequence[RunConfig], any_version: bool
 
 def record(store: Store, configs: Sequence[RunConfig]) -> None:
     """Add runs to sweep.json; several sweeps into one folder put theirs together."""
-    store.root.mkdir(parents=True, exist_ok=True)
     try:
-        with Lock(store.root / f".{NAME}.lock"):
-            known = read(store.root) or {"format": FORMAT, "versions": versions(), "runs": []}
-            runs = [*dict.fromkeys([*known["runs"], *(config.hash for config in configs)])]
-            if runs != known["runs"]:
-                write_json(store.root / NAME, {**known, "runs": runs})
-    except LockHeld:  # another sweep records its runs just now, which takes milliseconds
-        import time
-
-        time.sleep(0.05)
-        record(store, configs)
+        store.root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"Cannot create {store.root}: {error.strerror}. Choose another --out.") from error
+    lock = Lock(store.root / f".{NAME}.lock")
+    while True:
+        try:
+            lock.acquire()
+            break
+        except LockHeld:  # another sweep records its runs just now, which takes milliseconds
+            time.sleep(0.05)
+    try:
+        known = read(store.root) or {"format": FORMAT, "versions": versions(), "runs": []}
+        runs = [*dict.fromkeys([*known["runs"], *(config.hash for config in configs)])]
+        if runs != known["runs"]:
+            write_json(store.root / NAME, {**known, "runs": runs})
+    finally:
+        lock.release()

@@ -20,6 +20,7 @@ from recombine.sweeps.executor import Event, Job, Lost, Needs, decode
 from recombine.sweeps.worker import receive, send
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+WORKER = "from recombine.sweeps.worker import main; main()"
 ENDINGS = 5.0  # seconds that a worker gets to end when asked
 
 
@@ -79,7 +80,7 @@ class Processes:
         output = self._log_file(slot)
         try:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "recombine.sweeps.worker", str(os.getpid())],
+                [sys.executable, "-P", "-c", WORKER, str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,

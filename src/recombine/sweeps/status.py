@@ -51,11 +51,10 @@ class SweepStatus:
         }
 
     def __str__(self) -> str:
-        lines = [
-            f"{len(self.finished)} of {self.total} runs finished, {len(self.running)} running, {len(self.failed)} failed, "
-            f"{len(self.waiting)} waiting"
-            + ("" if self.seconds_left is None else f"; about {clock(self.seconds_left)} left")
-        ]
+        left = "" if self.seconds_left is None else f"; about {clock(self.seconds_left)} left"
+        counts = {"running": self.running, "failed": self.failed, "waiting": self.waiting}
+        told = ", ".join(f"{len(runs)} {name}" for name, runs in counts.items())
+        lines = [f"{len(self.finished)} of {self.total} runs finished, {told}{left}"]
         lines += [f"  running  {r.run}  process {r.pid} on {r.host}, {clock(r.seconds)}" for r in self.running]
         lines += [f"  failed   {run}  {_first_line(error)}" for run, error in self.failed.items()]
         return "\n".join(lines)

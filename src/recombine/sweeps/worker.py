@@ -1,4 +1,4 @@
-"""A worker process: python -m recombine.sweeps.worker PARENT. Jobs come in on standard input, answers go out.
+"""A worker process. Jobs come in on standard input, answers go out on standard output.
 
 It lives for many jobs, because importing torch takes longer than a small run, and never outlives its driver: what an
 orphan goes on writing would get in the way of the driver's successor.
@@ -67,7 +67,3 @@ def main() -> None:
         if isinstance(event, Raised):
             print(event.traceback, file=sys.stderr, flush=True)
         send(answers, encode(event))
-
-
-if __name__ == "__main__":
-    main()
