@@ -29,8 +29,8 @@ class Needs:
         memory: Bytes; 0 for no matter.
     """
 
-    cpus: float = 1.0
-    gpus: float = 0.0
+    cpus: float | int = 1
+    gpus: float | int = 0
     memory: int = 0
 
     def __post_init__(self) -> None:

@@ -12,8 +12,8 @@ from types import FrameType
 from recombine.sweeps.executor import Event, Job, Raised, attempt
 
 
-class TimeLimit(Exception):
-    """A job ran for too long."""
+class TimeLimit(BaseException):
+    """A job ran for too long. No Exception: whatever a job catches, it must not go on."""
 
 
 class InProcess:

@@ -171,7 +171,7 @@ def gpus_here() -> list[str]:
     return [str(i) for i in range(torch.cuda.device_count())]
 
 
-def gpu_places(gpus: Sequence[str], need: float) -> list[str]:
+def gpu_places(gpus: Sequence[str], need: float | int) -> list[str]:
     """For every worker that fits, the cards it sees. Fractions go round the cards, so that all are used."""
     if need > 1:
         size = int(need)

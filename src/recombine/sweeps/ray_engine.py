@@ -1,7 +1,7 @@
 """Jobs on a Ray cluster: one actor per job at a time, which lives for many jobs.
 
-Jobs go out, and results come back, as plain bytes (see `executor.encode`). A Ray cluster runs whatever its clients send:
-it must not be reachable for others. Without an address one is started on this machine, bound to loopback.
+Jobs go out, and results come back, as plain bytes (see `executor.encode`). A Ray cluster runs whatever its clients
+send: it must not be reachable for others. Without an address one is started on this machine, bound to loopback.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any
 from recombine.errors import InputError, RecombineError
 from recombine.sweeps.executor import Event, Job, Lost, Needs, attempt, decode, encode
 
-CONNECTING = 10.0  # seconds until a cluster counts as unreachable
+LOOPBACK = "127.0.0.1"
+CONNECTING = 9.0  # seconds until a cluster counts as unreachable
 LOOK_AGAIN = 2.0  # seconds between looks at how large the cluster is
 MOST_FAILED_STARTS = 20  # of workers, one after the other, until the cluster is given up
 HOW_TO_START = (
@@ -199,27 +200,47 @@ def connect(address: str | None) -> tuple[Any, bool]:
         return ray, False
     quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
     if address in (None, "local"):
-        ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+        _stay_on_loopback(ray)
+        ray.init(address="local", include_dashboard=False, _node_ip_address=LOOPBACK, **quiet)
+        beyond = [node["NodeManagerAddress"] for node in ray.nodes() if node["NodeManagerAddress"] != LOOPBACK]
+        if beyond:
+            ray.shutdown()
+            raise ClusterLost(f"Ray would have listened at {beyond[0]}, beyond this machine, so it was ended again.")
         return ray, True
     assert address is not None
-    _check_port(address)
+    host, port = _answering(address)
+    if host in (LOOPBACK, "localhost") and not _answers(ray.util.get_node_ip_address(), port):
+        _stay_on_loopback(ray)  # as the cluster does, which Ray would look for at the machine's outer address
     error = _within(CONNECTING, lambda: ray.init(address=address, **quiet))
     if error is not None:
         raise InputError(f"There is no Ray cluster at {address!r} ({_short(error)}). {HOW_TO_START}")
     return ray, True
 
 
-def _check_port(address: str) -> None:
-    """Knock, so that a wrong address is told at once."""
+def _stay_on_loopback(ray: Any) -> None:
+    """Ray replaces loopback by the machine's outer address, except where it is told that clusters are not wanted."""
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    ray._private.ray_constants.ENABLE_RAY_CLUSTER = False  # if Ray was imported before, it has read the line above
+
+
+def _answering(address: str) -> tuple[str, int]:
+    """Host and port of an address; knocks, so that a wrong one is told at once. "auto" is left to Ray."""
     if address == "auto":
-        return
+        return "", 0
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise InputError(f"A Ray address is auto, local or HOST:PORT, for example 10.0.0.1:6379. Got {address!r}.")
+    if not _answers(host, int(port)):
+        raise InputError(f"Nothing answers at {address!r}. {HOW_TO_START}")
+    return host, int(port)
+
+
+def _answers(host: str, port: int) -> bool:
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
-    except OSError as error:
-        raise InputError(f"Nothing answers at {address!r} ({error}). {HOW_TO_START}") from None
+        socket.create_connection((host.strip("[]"), port), timeout=4).close()
+    except OSError:
+        return False
+    return True
 
 
 def _within(seconds: float, work: Callable[[], object]) -> BaseException | None:
