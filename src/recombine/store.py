@@ -35,7 +35,7 @@ from recombine.errors import InputError, StoreError, TrainingDiverged
 from recombine.files import file_digest, read_json, read_tensors, write_bytes, write_json, write_tensors, write_text
 from recombine.lock import Lock
 from recombine.task import Task
-from recombine.training.checkpoint import steps_done
+from recombine.training.checkpoint import discard, steps_done
 from recombine.training.loop import Run, train_seeds
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class Store:
         for config in configs:
             write_json(self.directory(config) / "config.json", config.to_dict())
             if force:
-                self._checkpoint(config).unlink(missing_ok=True)
+                discard(self._checkpoint(config))
         by_seed = {config.seed: config for config in configs}
         runs: Sequence[Run] = ()
         try:
@@ -245,7 +245,10 @@ class Store:
             "files": {name: file_digest(folder / name) for name in RESULTS},
         }
         write_json(folder / "run.json", {**facts, "digest": _digest(facts)})
-        self._checkpoint(config).unlink(missing_ok=True)
+        discard(self._checkpoint(config))
+        for left in (*folder.glob(".*.part"), *folder.glob("model/.*.part")):  # what kills left of earlier attempts
+            if not left.name.startswith(".lock"):
+                left.unlink(missing_ok=True)
 
     def add(self, config: RunConfig, files: Mapping[str, bytes], lock: Lock) -> None:
         """Keep a run that was finished elsewhere, given as the content of its files; the caller holds its lock.
@@ -262,7 +265,7 @@ class Store:
         folder = self.directory(config)
         for name in (*RESULTS, "run.json"):
             write_bytes(folder / name, files[name])
-        self._checkpoint(config).unlink(missing_ok=True)
+        discard(self._checkpoint(config))
 
     def files(self, config: RunConfig) -> dict[str, bytes]:
         """The content of a finished run's files, for `add`."""

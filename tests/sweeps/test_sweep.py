@@ -149,8 +149,7 @@ def test_a_worker_killed_again_and_again_is_given_up(tmp_path):
 def test_a_run_that_takes_too_long_is_ended_and_the_others_go_on(tmp_path, engine):
     long = configs("decoder.kind=cnn", "decoder.depth=2", "training.steps=1000000")
     short = configs("decoder.kind=cnn", "decoder.depth=2")
-    limit = 2.0 if engine == "in-process" else 10.0  # a worker has to start within it
-    result = sweep([*long, *short], tmp_path / "runs", engine=engine, workers=1, time_limit=limit)
+    result = sweep([*long, *short], tmp_path / "runs", engine=engine, workers=1, time_limit=2.0)
     assert result.finished == [short[0].hash]
     assert [failure.run for failure in result.failed] == [long[0].hash]
     assert "longer than" in result.failed[0].error
@@ -185,7 +184,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
 
 
 def test_ctrl_c_saves_and_the_same_command_goes_on_to_the_same_bits(tmp_path):
-    words = ("decoder.kind=cnn", "decoder.depth=2", "training.steps=1000", "seed=0..1", "--max-parallel", "2")
+    words = ("decoder.kind=cnn", "decoder.depth=2", "training.steps=300", "seed=0..1", "--max-parallel", "2")
     out = tmp_path / "runs"
     process = command(*words, "--out", out, "--checkpoint-seconds", "0.1")
     wait_for(lambda: len(list(out.glob("*/checkpoint.safetensors"))) == 2)
@@ -205,7 +204,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on_to_the_same_bits(tmp_path):
 
 
 def test_two_drivers_share_the_work_and_do_nothing_twice(tmp_path):
-    words = ("decoder.kind=cnn", "decoder.depth=2", "training.steps=60", "seed=0..11", "--max-parallel", "1")
+    words = ("decoder.kind=cnn", "decoder.depth=2", "training.steps=60", "seed=0..7", "--max-parallel", "1")
     both = [command(*words, "--out", tmp_path / "runs", "--json") for _ in range(2)]
     answers = []
     for process in both:
@@ -213,8 +212,8 @@ def test_two_drivers_share_the_work_and_do_nothing_twice(tmp_path):
         assert process.returncode == 0, told
         answers.append(json.loads(out))
     trained = [run for answer in answers for run in answer["trained"]]
-    assert len(trained) == len(set(trained)) == 12
-    assert [len(answer["finished"]) for answer in answers] == [12, 12]
+    assert len(trained) == len(set(trained)) == 8
+    assert [len(answer["finished"]) for answer in answers] == [8, 8]
     assert all(answer["trained"] for answer in answers), "one of them did everything"
 
 

@@ -56,7 +56,6 @@ class _Batch:
     configs: list[RunConfig]
     losses: int = 0
     not_before: float = 0.0
-    started: float = 0.0
     locks: list[Lock] = field(default_factory=list)
 
     @property
@@ -108,7 +107,7 @@ class Driver:
                     for event in self.executor.poll(TICK if self.running else min(TICK, self._pause())):
                         self._handle(event, interrupt)
                     self._end_overdue()
-                    self.progress.show([self._title(b) for b in self.running.values()])
+                    self.progress.show([job(batch.configs, {}).title for batch in self.running.values()])
         finally:
             self.executor.close()
             for batch in self.running.values():
@@ -123,9 +122,6 @@ class Driver:
         time.sleep(min(TICK, pause))
         return 0.0
 
-    def _title(self, batch: _Batch) -> tuple[str, float]:
-        return job(batch.configs, {}).title, time.monotonic() - batch.started
-
     def _fill(self) -> None:
         """Start what can be started."""
         now = time.monotonic()
@@ -139,7 +135,6 @@ class Driver:
                 continue
             try:
                 self._lock(batch)
-                batch.started = time.monotonic()
                 self.executor.submit(job(batch.configs, self.options))
             except LockHeld:
                 self._later(batch)
@@ -247,7 +242,7 @@ class Driver:
 
     def _end_overdue(self) -> None:
         for batch in list(self.running.values()):
-            if self.time_limit is not None and time.monotonic() - batch.started > self.time_limit:
+            if self.time_limit is not None and self.executor.seconds(batch.id) > self.time_limit:
                 self.executor.cancel(batch.id)
                 del self.running[batch.id]
                 self._unlock(batch)

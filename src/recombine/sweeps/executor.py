@@ -107,6 +107,10 @@ class Executor(Protocol):
         """What happened since the last call; waits for something up to `timeout` seconds."""
         ...
 
+    def seconds(self, job: str) -> float:
+        """For how long a job has been running."""
+        ...
+
     def cancel(self, job: str) -> None:
         """End a running job. No event tells of it."""
         ...

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ class _Worker:
     process: subprocess.Popen[bytes]
     slot: int
     job: str | None = None
+    ready: bool = False  # it takes a while until torch is imported
+    since: float = 0.0  # when it began with its job
     cancelled: bool = False
 
 
@@ -71,7 +74,7 @@ class Processes:
     def submit(self, job: Job) -> None:
         idle = next((w for w in self.workers.values() if w.job is None), None)
         worker = idle or self._start(min(set(range(self.slots)) - set(self.workers)))
-        worker.job = job.id
+        worker.job, worker.since = job.id, time.monotonic()
         message = json.dumps({"id": job.id, "function": job.function, "payload": dict(job.payload)}).encode()
         with contextlib.suppress(OSError):  # it died just now: its reader tells
             send(cast("BinaryIO", worker.process.stdin), message)
@@ -115,6 +118,10 @@ class Processes:
         with contextlib.suppress(queue.Empty):
             while True:
                 worker, message = self.events.get(timeout=0 if found else timeout)
+                if message == b"":
+                    worker.ready = True
+                    worker.since = time.monotonic()
+                    continue
                 job, worker.job = worker.job, None
                 if message is not None:
                     found.append(decode(message))
@@ -138,6 +145,9 @@ class Processes:
                 with contextlib.suppress(OSError):
                     pipe.close()
         return code
+
+    def seconds(self, job: str) -> float:
+        return next((time.monotonic() - w.since for w in self.workers.values() if w.job == job and w.ready), 0.0)
 
     def cancel(self, job: str) -> None:
         for worker in [w for w in self.workers.values() if w.job == job]:

@@ -57,14 +57,13 @@ class SweepProgress:
             note = f"{self.done}/{self.total}" + (f", {self.failures} failed" if self.failures else "")
             self._bars.update(self._all, completed=self.done, note=note)
 
-    def show(self, running: Sequence[tuple[str, float]]) -> None:
-        """The jobs that run now, with their seconds so far."""
+    def show(self, running: Sequence[str]) -> None:
+        """The titles of the jobs that run now."""
         if self._bars is None:
             return
-        now = dict(running)
-        for title in [t for t in self._lines if t not in now]:
+        for title in [t for t in self._lines if t not in running]:
             self._bars.remove_task(self._lines.pop(title))
-        for title in [t for t in now if t not in self._lines]:
+        for title in [t for t in running if t not in self._lines]:
             self._lines[title] = self._bars.add_task(f"  {title}", total=None, note="running")
 
     def failed(self, title: str, error: str, traceback: str, log: str | None) -> None:

@@ -56,6 +56,7 @@ class _Actor:
     pending: Any  # what it was asked last
     ready: bool = False
     job: str | None = None
+    since: float = 0.0  # when it got its job
 
 
 class RayCluster:
@@ -101,7 +102,7 @@ class RayCluster:
 
     def submit(self, job: Job) -> None:
         actor = next(a for a in self.actors if a.ready and a.job is None)
-        actor.job = job.id
+        actor.job, actor.since = job.id, time.monotonic()
         actor.pending = actor.handle.work.remote(job.id, job.function, json.dumps(dict(job.payload)))
 
     def poll(self, timeout: float) -> Sequence[Event]:
@@ -145,6 +146,9 @@ class RayCluster:
         self._looked = -LOOK_AGAIN
         with contextlib.suppress(Exception):
             self.ray.kill(actor.handle)
+
+    def seconds(self, job: str) -> float:
+        return next((time.monotonic() - actor.since for actor in self.actors if actor.job == job), 0.0)
 
     def cancel(self, job: str) -> None:
         for actor in [a for a in self.actors if a.job == job]:

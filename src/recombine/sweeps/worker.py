@@ -61,6 +61,7 @@ def main() -> None:
     os.dup2(2, 1)
     jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, jobs), daemon=True).start()
+    send(answers, b"")  # ready
     while True:
         job = jobs.get()
         event = attempt(job["id"], job["function"], job["payload"])

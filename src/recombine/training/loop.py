@@ -28,7 +28,7 @@ from recombine.errors import InputError, TrainingDiverged, TrainingInterrupted
 from recombine.progress import ProgressBar
 from recombine.seeds import generator
 from recombine.task import Task
-from recombine.training.checkpoint import Checkpoint, Snapshot, steps_done
+from recombine.training.checkpoint import Checkpoint, Snapshot, settle, steps_done
 from recombine.training.data import Examples, Order, check_data, drawn_rows
 from recombine.training.interrupt import interruptible
 from recombine.training.memory import keep_freed_memory
@@ -140,6 +140,8 @@ def train_seeds(
             f"Got {type(model).__name__}; train a module of your own seed by seed with recombine.train."
         )
     together = model.stacks if together is None else together
+    if together and checkpoints:
+        settle([Path(path) for path in checkpoints])
     groups: dict[Any, list[int]] = {}
     for i in range(len(seeds)):
         key = (checkpoints and steps_done(Path(checkpoints[i]))) if together else i
@@ -437,9 +439,11 @@ class Loop:
     def save(self) -> None:
         """Write the checkpoint of every seed that has not diverged."""
         self._check_finite()
-        for i, checkpoint in enumerate(self.checkpoints):
-            if self.state[i].diverged is None:
-                checkpoint.write(self._snapshot(i))
+        kept = [(c, i) for i, c in enumerate(self.checkpoints) if self.state[i].diverged is None]
+        for checkpoint, i in kept:
+            checkpoint.prepare(self._snapshot(i))
+        for checkpoint, _ in kept:
+            checkpoint.adopt()
 
     def _snapshot(self, index: int) -> Snapshot:
         state = self.state[index]
