@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -231,3 +232,21 @@ def test_a_full_disk_while_finishing_leaves_an_unfinished_run_that_can_go_on(tmp
 def test_the_stored_model_loads_on_its_own(store):
     model = load(store.directory(tiny()) / "model")
     assert torch.equal(model.out.weight, store.load(tiny().hash).model.out.weight)
+
+
+def test_ten_thousand_runs_are_listed_in_two_seconds(store):
+    from recombine.store import _digest
+
+    facts = json.loads((store.directory(tiny()) / "run.json").read_text())
+    del facts["digest"]
+    for i in range(10_000):
+        mine = {**facts, "run": f"{i:016x}", "config": {**facts["config"], "seed": i}}
+        (store.root / f"{i:016x}").mkdir()
+        (store.root / f"{i:016x}" / "run.json").write_text(json.dumps({**mine, "digest": _digest(mine)}))
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        rows = store.list()
+        times.append(time.perf_counter() - start)
+    assert [row["status"] for row in rows] == ["finished"] * 10_001
+    assert min(times) < 2 * 2, times  # twice the promise: the machine may be busy, and types are checked

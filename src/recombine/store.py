@@ -325,13 +325,18 @@ class Store:
         return [self._row(name) for name in self.ids()]
 
     def _row(self, name: str) -> dict[str, Any]:
-        path = self.root / name
         try:
-            if (path / "run.json").is_file():
-                facts = self.facts(name)
-                return {"run": name, "status": "finished", "config": facts["config"], **facts["summary"]}
-            config = RunConfig.from_dict(read_json(path / "config.json")).to_dict()
-            return {"run": name, "status": self._progress(path), "config": config}
+            try:  # most runs are finished, and there may be thousands: look once
+                content = Path(f"{self.root}/{name}/run.json").read_bytes()
+            except FileNotFoundError:
+                path = self.root / name
+                config = RunConfig.from_dict(read_json(path / "config.json")).to_dict()
+                return {"run": name, "status": self._progress(path), "config": config}
+            except OSError as error:
+                raise StoreError(f"{self.root / name / 'run.json'} cannot be read: {error.strerror}.") from error
+            what = f"{self.root}/{name}/run.json"
+            facts = _check_facts(_parsed(content, what), what)
+            return {"run": name, "status": "finished", "config": facts["config"], **facts["summary"]}
         except InputError as error:
             return {"run": name, "status": f"damaged: {error}", "config": {}}
 
