@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         holdouts,
         scenes,
         store,
+        sweeps,
         training,
     )
     from recombine.config import RunConfig
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     from recombine.training.recipe import recipe
 
 _MODULES = (
-    "decoders", "diagnostics", "encodings", "errors", "factors", "figures", "holdouts", "scenes", "store", "training",
+    "decoders", "diagnostics", "encodings", "errors", "factors", "figures", "holdouts", "scenes", "store", "sweeps",
+    "training",
 )  # fmt: skip
 _HOME = {
     "Diagnosis": "recombine.diagnostics.diagnosis",
@@ -59,7 +61,7 @@ _HOME = {
 __all__ = [
     "Diagnosis", "FactorSpace", "RunConfig", "Store", "Task", "__version__", "decoders", "diagnose",
     "diagnostics", "encodings", "errors", "factors", "figures", "holdouts", "recipe", "scenes", "score",
-    "store", "train", "train_seeds", "training",
+    "store", "sweeps", "train", "train_seeds", "training",
 ]  # fmt: skip
 
 

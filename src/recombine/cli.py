@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import recombine
-from recombine import cli_diagnose
+from recombine import cli_diagnose, cli_sweep
 
 app = typer.Typer(
     name="recombine",
@@ -31,7 +30,6 @@ Out = Annotated[Path, typer.Option("--out", help="Folder of the run store.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything and say what would happen; change nothing.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Short for seed=N.")]
-MOST_SEEDS = 10_000
 METRICS = ("id_mse", "ood_mse", "id_localization", "ood_localization")
 
 
@@ -195,25 +193,13 @@ def reported(as_json: bool) -> Iterator[None]:
 
 def split_seeds(words: list[str]) -> tuple[list[str], list[str | None]]:
     """Take seed=0,1,2 and seed=0..7 out of the overrides; [None] if no seed is given. The last one counts."""
-    from recombine.errors import InputError
+    from recombine.sweeps.values import split_values
 
     given = [word.partition("=")[2] for word in words if word.startswith("seed=")]
     others = [word for word in words if not word.startswith("seed=")]
     if not given:
         return others, [None]
-    seeds: list[str | None] = []
-    for part in given[-1].split(","):
-        first, dots, last = part.partition("..")
-        if dots:
-            if not (re.fullmatch(r"[0-9]{1,18}\.\.[0-9]{1,18}", part) and 0 <= int(last) - int(first) < MOST_SEEDS):
-                raise InputError(
-                    f"A range of seeds is written first..last, for example 0..7, and holds at most {MOST_SEEDS}. "
-                    f"Got {part!r}."
-                )
-            seeds += [str(s) for s in range(int(first), int(last) + 1)]
-        else:
-            seeds.append(part)
-    return others, seeds
+    return others, [*split_values(given[-1])]
 
 
 def plan(store: Any, configs: list[Any], as_json: bool) -> None:
@@ -271,3 +257,4 @@ def main() -> None:
 
 
 cli_diagnose.register(app)
+cli_sweep.register(app)

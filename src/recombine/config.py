@@ -173,7 +173,7 @@ def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[st
         if not equals or not all(parts):
             errors.append(f"{text!r} is not of the form key=value, for example decoder.width=128.")
         else:
-            pairs.append((parts, _value(value)))
+            pairs.append((parts, plain_value(value)))
     for parts, value in sorted(pairs, key=lambda pair: pair[0][1:] != ["kind"]):  # kinds first
         node = config
         for part in parts[:-1]:
@@ -188,7 +188,7 @@ def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[st
     return config, errors
 
 
-def _value(text: str) -> Any:
+def plain_value(text: str) -> Any:
     """JSON where it is JSON (numbers, true, null, lists), a plain word otherwise."""
     try:
         return json.loads(text)

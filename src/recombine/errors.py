@@ -22,6 +22,10 @@ class StoreError(InputError):
     """A run directory or file is missing, damaged, foreign or cannot be written."""
 
 
+class LockHeld(StoreError):
+    """Another living process works on the same run."""
+
+
 class TrainingDiverged(RecombineError):
     """The loss of a seed became NaN or infinite. `finished` has the runs of the other seeds trained with it."""
 

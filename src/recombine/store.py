@@ -17,7 +17,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -32,9 +32,10 @@ from recombine.config import RunConfig
 from recombine.decoders import Decoder, load
 from recombine.diagnostics.scores import Scores
 from recombine.errors import InputError, StoreError, TrainingDiverged
-from recombine.files import file_digest, read_json, read_tensors, write_json, write_tensors, write_text
+from recombine.files import file_digest, read_json, read_tensors, write_bytes, write_json, write_tensors, write_text
+from recombine.lock import Lock
 from recombine.task import Task
-from recombine.training.checkpoint import steps_done
+from recombine.training.checkpoint import discard, steps_done
 from recombine.training.loop import Run, train_seeds
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 FORMAT = "recombine-run-1"
 RUN_ID = re.compile(r"[0-9a-f]{16}")
+RESULTS = ("config.json", "model/config.json", "model/model.safetensors", "scores.csv", "history.jsonl",
+           "losses.safetensors")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,23 @@ def _digest(facts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
+def _parsed(content: bytes, what: str) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{what} cannot be read as JSON: {error}.") from error
+
+
+def _check_facts(facts: Any, what: str) -> dict[str, Any]:
+    """The facts in a run.json, without their digest; an error if they are another version's or were changed."""
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        found = facts.get("format") if isinstance(facts, dict) else type(facts).__name__
+        raise StoreError(f"{what} is no run of this version: format {found!r}, expected {FORMAT!r}.")
+    if facts.pop("digest", None) != _digest(facts):
+        raise StoreError(f"{what} was changed after the run finished. Train it again with --force.")
+    return facts
+
+
 class Store:
     """A folder of runs."""
 
@@ -161,25 +181,29 @@ class Store:
         for group in groups.values():
             group[0].check()
         for group in groups.values():
-            with contextlib.ExitStack() as locks:
+            with contextlib.ExitStack() as stack:
+                locks = []
                 for config in group:
-                    locks.enter_context(self._locked(config))
-                # someone else may have finished some of them while we waited for nothing but the lock
-                todo = [c for c in group if force or not self.is_finished(c)]
+                    locks.append(self.lock(config))
+                    stack.callback(locks[-1].release)
+                # someone else may have finished some of them before we had the locks
+                todo = {c: lock for c, lock in zip(group, locks) if force or not self.is_finished(c)}
                 if todo:
                     self._train_group(todo, force, device, checkpoint_seconds, progress)
         return [self.load(config.hash) for config in configs]
 
     def _train_group(
-        self, configs: list[RunConfig], force: bool, device: str, checkpoint_seconds: float, progress: bool | None
+        self, locks: dict[RunConfig, Lock], force: bool, device: str, checkpoint_seconds: float, progress: bool | None
     ) -> None:
+        configs = list(locks)
         task = configs[0].task()
         model = configs[0].model(task)
         for config in configs:
             write_json(self.directory(config) / "config.json", config.to_dict())
             if force:
-                self._checkpoint(config).unlink(missing_ok=True)
+                discard(self._checkpoint(config))
         by_seed = {config.seed: config for config in configs}
+        runs: Sequence[Run] = ()
         try:
             runs = train_seeds(
                 model,
@@ -192,11 +216,12 @@ class Store:
                 progress=progress,
             )
         except TrainingDiverged as error:
-            for run in error.finished:
-                self._write(by_seed[run.seed], run)
+            runs = error.finished
             raise
-        for run in runs:
-            self._write(by_seed[run.seed], run)
+        finally:
+            for run in runs:
+                locks[by_seed[run.seed]].check()
+                self._write(by_seed[run.seed], run)
 
     def _write(self, config: RunConfig, run: Run) -> None:
         """Write a finished run; run.json comes last and makes it one."""
@@ -207,8 +232,6 @@ class Store:
         write_text(folder / "scores.csv", run.scores.to_csv())
         write_text(folder / "history.jsonl", "".join(json.dumps(row, allow_nan=False) + "\n" for row in run.history))
         write_tensors(folder / "losses.safetensors", {"losses": run.losses})
-        names = ("config.json", "model/config.json", "model/model.safetensors", "scores.csv", "history.jsonl",
-                 "losses.safetensors")  # fmt: skip
         facts = {
             "format": FORMAT,
             "run": config.hash,
@@ -226,10 +249,34 @@ class Store:
                 "torch": torch.__version__,
                 "python": platform.python_version(),
             },
-            "files": {name: file_digest(folder / name) for name in names},
+            "files": {name: file_digest(folder / name) for name in RESULTS},
         }
         write_json(folder / "run.json", {**facts, "digest": _digest(facts)})
-        self._checkpoint(config).unlink(missing_ok=True)
+        discard(self._checkpoint(config))
+        for left in (*folder.glob(".*.part"), *folder.glob("model/.*.part")):  # what kills left of earlier attempts
+            if not left.name.startswith(".lock"):
+                left.unlink(missing_ok=True)
+
+    def add(self, config: RunConfig, files: Mapping[str, bytes], lock: Lock) -> None:
+        """Keep a run that was finished elsewhere, given as the content of its files; the caller holds its lock.
+
+        It is data from another machine: only the files of a run are taken, and only if they agree with their digests.
+        """
+        if set(files) != {*RESULTS, "run.json"}:
+            raise StoreError(f"What came back for run {config.hash} is not a run's files: {', '.join(sorted(files))}.")
+        facts = _check_facts(_parsed(files["run.json"], f"run.json of run {config.hash}"), f"run {config.hash}")
+        digests = {name: hashlib.sha256(files[name]).hexdigest() for name in RESULTS}
+        if facts.get("run") != config.hash or facts.get("files") != digests:
+            raise StoreError(f"What came back for run {config.hash} is damaged, or another run.")
+        lock.check()
+        folder = self.directory(config)
+        for name in (*RESULTS, "run.json"):
+            write_bytes(folder / name, files[name])
+        discard(self._checkpoint(config))
+
+    def files(self, config: RunConfig) -> dict[str, bytes]:
+        """The content of a finished run's files, for `add`."""
+        return {name: (self.directory(config) / name).read_bytes() for name in (*RESULTS, "run.json")}
 
     def directory(self, config: RunConfig) -> Path:
         return self.root / config.hash
@@ -248,7 +295,7 @@ class Store:
                 f"Run {path.name} is not finished ({self._progress(path)}). Run the same `recombine train` command "
                 "again to go on with it."
             )
-        facts = self._facts(path)
+        facts = self.facts(path.name)
         config = RunConfig.from_dict(read_json(path / "config.json"))
         if config.hash != path.name:
             raise StoreError(
@@ -257,20 +304,17 @@ class Store:
             )
         return StoredRun(path, config, facts)
 
-    def _facts(self, path: Path) -> dict[str, Any]:
+    def facts(self, run: str) -> dict[str, Any]:
         """A finished run's run.json, as it was written."""
-        facts = read_json(path / "run.json")
-        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-            found = facts.get("format") if isinstance(facts, dict) else type(facts).__name__
-            raise StoreError(f"{path / 'run.json'} is no run of this version: format {found!r}, expected {FORMAT!r}.")
-        if facts.pop("digest", None) != _digest(facts):
-            raise StoreError(f"{path / 'run.json'} was changed after the run finished. Train it again with --force.")
-        return facts
+        path = self.root / self.resolve(run) / "run.json"
+        return _check_facts(read_json(path), str(path))
 
     def resolve(self, run: str) -> str:
         """The full id of a run from its beginning; anything that is no such beginning is an error."""
         if not re.fullmatch(r"[0-9a-f]{1,16}", run):
             raise InputError(f"A run is named by up to 16 hexadecimal digits. Got {run!r}; see `recombine runs list`.")
+        if RUN_ID.fullmatch(run) and (self.root / run).is_dir():
+            return run
         found = [name for name in self.ids() if name.startswith(run)]
         if len(found) != 1:
             what = f"{len(found)} runs begin with" if found else "There is no run"
@@ -288,13 +332,18 @@ class Store:
         return [self._row(name) for name in self.ids()]
 
     def _row(self, name: str) -> dict[str, Any]:
-        path = self.root / name
         try:
-            if (path / "run.json").is_file():
-                facts = self._facts(path)
-                return {"run": name, "status": "finished", "config": facts["config"], **facts["summary"]}
-            config = RunConfig.from_dict(read_json(path / "config.json")).to_dict()
-            return {"run": name, "status": self._progress(path), "config": config}
+            try:  # most runs are finished, and there may be thousands: look once
+                content = Path(f"{self.root}/{name}/run.json").read_bytes()
+            except FileNotFoundError:
+                path = self.root / name
+                config = RunConfig.from_dict(read_json(path / "config.json")).to_dict()
+                return {"run": name, "status": self._progress(path), "config": config}
+            except OSError as error:
+                raise StoreError(f"{self.root / name / 'run.json'} cannot be read: {error.strerror}.") from error
+            what = f"{self.root}/{name}/run.json"
+            facts = _check_facts(_parsed(content, what), what)
+            return {"run": name, "status": "finished", "config": facts["config"], **facts["summary"]}
         except InputError as error:
             return {"run": name, "status": f"damaged: {error}", "config": {}}
 
@@ -307,37 +356,17 @@ class Store:
         path = self.root / self.resolve(run)
         if path.is_symlink() or not (path / "config.json").is_file():
             raise StoreError(f"{path} holds no config.json, so it is not deleted: it may not be a run.")
-        with self._lock(path):
+        with Lock(path / ".lock"):
             shutil.rmtree(path)
         return path
 
-    @contextlib.contextmanager
-    def _locked(self, config: RunConfig) -> Iterator[None]:
+    def lock(self, config: RunConfig) -> Lock:
+        """A run's lock, taken: only one process works on a run. LockHeld if another has it."""
         folder = self.directory(config)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"Cannot create {folder}: {error.strerror}. Choose another --out.") from error
-        with self._lock(folder):
-            yield
-
-    @contextlib.contextmanager
-    def _lock(self, folder: Path) -> Iterator[None]:
-        """Only one process works on a run. The system frees the lock when its holder ends, however it ends."""
-        try:
-            import fcntl
-        except ImportError:  # not a POSIX system: no lock
-            yield
-            return
-        try:
-            handle = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o644)
-        except OSError as error:
-            raise StoreError(f"Cannot write to {folder}: {error.strerror}. Choose another --out.") from error
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise StoreError(f"Another process is working on run {folder.name}. Wait for it, or end it.") from None
-            yield
-        finally:
-            os.close(handle)
+        lock = Lock(folder / ".lock")
+        lock.acquire()
+        return lock

@@ -174,3 +174,29 @@ def test_a_store_resumes_only_what_is_not_finished(tmp_path):
     (run.path / "scores.csv").write_text("something else")
     Store(tmp_path).train([config], force=True)
     assert {name: (run.path / name).read_bytes() for name in RESULTS} == results
+
+
+def test_a_kill_while_seeds_are_saved_does_not_part_them(tmp_path, monkeypatch):
+    """Seeds of the rendered decoder share convolutions: apart they would round differently."""
+    words = ["scene.factors.x=8", "scene.factors.y=8", "encoding.kind=onehot", "holdout.kind=corner",
+             "holdout.threshold=5", "decoder.kind=rendered", "training.kind=low_rank", "training.steps=12"]  # fmt: skip
+    configs = [RunConfig.parse([*words, f"seed={seed}"]) for seed in range(3)]
+    undisturbed = Store(tmp_path / "a").train(configs, checkpoint_seconds=0.0)
+    real, store = os.replace, Store(tmp_path / "b")
+    for killed_at in (2, 4, 9, 11, 17, 20):  # of all files that take their names: while preparing and while adopting
+        calls = []
+
+        def dying(source, target, calls=calls, killed_at=killed_at):
+            calls.append(target)
+            if len(calls) == killed_at + 3:  # after the three config.json
+                raise SystemExit
+            real(source, target)
+
+        monkeypatch.setattr(os, "replace", dying)
+        with pytest.raises(SystemExit):
+            store.train(configs, checkpoint_seconds=0.0)
+        monkeypatch.setattr(os, "replace", real)
+    for before, after in zip(undisturbed, store.train(configs, checkpoint_seconds=0.0)):
+        for result in RESULTS:
+            assert (before.path / result).read_bytes() == (after.path / result).read_bytes(), result
+        assert not list(after.path.glob("*checkpoint*"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,13 @@ class Checkpoint:
         facts = {"format": FORMAT, "fingerprint": self.fingerprint, "facts": json.dumps(snapshot.facts)}
         write_tensors(self.path, snapshot.tensors, facts)
 
+    def prepare(self, snapshot: Snapshot) -> None:
+        """Write the snapshot beside the last one, which `adopt` replaces by it."""
+        Checkpoint(_next(self.path), self.fingerprint).write(snapshot)
+
+    def adopt(self) -> None:
+        os.replace(_next(self.path), self.path)
+
     def read(self) -> Snapshot | None:
         """The last snapshot, or None if there is none yet."""
         if not self.path.exists():
@@ -59,6 +68,33 @@ class Checkpoint:
                 "or go on with the settings it was made with."
             )
         return Snapshot(tensors, _facts(self.path, metadata))
+
+
+def _next(path: Path) -> Path:
+    return path.with_name(f"next-{path.name}")
+
+
+def settle(paths: Sequence[Path]) -> None:
+    """Bring seeds that train together to the newest step that all of them have.
+
+    They are saved one after the other: first each prepares its snapshot, then each adopts it. So after a kill in
+    between all have the old one, or all have the new one.
+    """
+    waiting = {path: steps_done(_next(path)) for path in paths}
+    if not any(step is not None for step in waiting.values()):
+        return
+    common = set.intersection(*({steps_done(path), waiting[path]} - {None} for path in paths))
+    for path, step in waiting.items():
+        if step is not None and common and step == max(common):
+            os.replace(_next(path), path)
+        else:
+            _next(path).unlink(missing_ok=True)
+
+
+def discard(path: Path) -> None:
+    """Delete a checkpoint, if there is one."""
+    path.unlink(missing_ok=True)
+    _next(path).unlink(missing_ok=True)
 
 
 def _facts(path: Path, metadata: dict[str, str]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from recombine.errors import InputError, TrainingDiverged, TrainingInterrupted
 from recombine.progress import ProgressBar
 from recombine.seeds import generator
 from recombine.task import Task
-from recombine.training.checkpoint import Checkpoint, Snapshot, steps_done
+from recombine.training.checkpoint import Checkpoint, Snapshot, settle, steps_done
 from recombine.training.data import Examples, Order, check_data, drawn_rows
 from recombine.training.interrupt import interruptible
 from recombine.training.memory import keep_freed_memory
@@ -142,6 +142,8 @@ def train_seeds(
         )
     recipe = _recipe(training)
     together = model.stacks if together is None else together
+    if together and checkpoints:
+        settle([Path(path) for path in checkpoints])
     groups: dict[Any, list[int]] = {}
     for i in range(len(seeds)):
         key = (checkpoints and steps_done(Path(checkpoints[i]))) if together else i
@@ -153,6 +155,8 @@ def train_seeds(
         # stacked even if it is one seed: what is left of a batch after a kill gives the bits of the whole batch
         loop = Loop(copies, task, [seeds[i] for i in group], recipe, terms, device, paths, stacked=together)
         loop.run(checkpoint_seconds, progress)
+        if len(group) > 1 and checkpoints:  # a kill while the results are written must not part the seeds
+            loop.save()
         for i, outcome in zip(group, loop.outcomes()):
             if isinstance(outcome, TrainingDiverged) and len(group) > 1:
                 # alone, to tell the sick seed from the healthy
@@ -442,9 +446,11 @@ class Loop:
     def save(self) -> None:
         """Write the checkpoint of every seed that has not diverged."""
         self._check_finite()
-        for i, checkpoint in enumerate(self.checkpoints):
-            if self.state[i].diverged is None:
-                checkpoint.write(self._snapshot(i))
+        kept = [(c, i) for i, c in enumerate(self.checkpoints) if self.state[i].diverged is None]
+        for checkpoint, i in kept:
+            checkpoint.prepare(self._snapshot(i))
+        for checkpoint, _ in kept:
+            checkpoint.adopt()
 
     def _snapshot(self, index: int) -> Snapshot:
         state = self.state[index]

@@ -1,0 +1,38 @@
+"""Choosing an executor by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recombine.errors import InputError
+from recombine.sweeps.executor import Executor, Needs
+from recombine.sweeps.in_process import InProcess
+from recombine.sweeps.journal import LOGS
+from recombine.sweeps.processes import Processes
+
+ENGINES = ("in-process", "processes", "ray")
+
+
+def make_executor(
+    engine: str,
+    workers: int | None,
+    needs: Needs,
+    folder: Path,
+    address: str | None,
+    shared: bool,
+    time_limit: float | None,
+) -> Executor:
+    """See `recombine.sweeps.run`."""
+    if engine not in ENGINES:
+        raise InputError(f"There is no engine {engine!r}. Engines: {', '.join(ENGINES)}.")
+    if workers is not None and workers < 1:
+        raise InputError(f"At least one job must be allowed to run. Got {workers}.")
+    if engine != "ray" and (address is not None or shared):
+        raise InputError(f"An address and a shared folder are for --engine ray. Got the engine {engine!r}.")
+    if engine == "in-process":
+        return InProcess(time_limit)
+    if engine == "processes":
+        return Processes(workers, needs, log=folder / LOGS)
+    from recombine.sweeps.ray_engine import RayCluster
+
+    return RayCluster(workers, needs, address, shared)

@@ -1,0 +1,125 @@
+"""How far a sweep is, read from its folder alone: from any terminal, while it runs or after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from recombine.errors import StoreError
+from recombine.lock import Holder, holder
+from recombine.store import RUN_ID, Store
+from recombine.sweeps import manifest
+from recombine.sweeps.journal import LOGS, events
+
+
+@dataclass(frozen=True)
+class Running:
+    """A run that a living process works on."""
+
+    run: str
+    host: str
+    pid: int
+    seconds: float  # since it took the run up
+
+
+@dataclass
+class SweepStatus:
+    """Attributes name runs; every run of the folder is in one of the lists."""
+
+    finished: list[str] = field(default_factory=list)
+    running: list[Running] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)  # and why
+    waiting: list[str] = field(default_factory=list)
+    seconds_left: float | None = None  # None if nothing runs, or nothing has finished yet
+
+    @property
+    def total(self) -> int:
+        return len(self.finished) + len(self.running) + len(self.failed) + len(self.waiting)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "total": self.total,
+            "finished": len(self.finished),
+            "running": [vars(running) for running in self.running],
+            "failed": self.failed,
+            "waiting": len(self.waiting),
+            "seconds_left": self.seconds_left,
+        }
+
+    def __str__(self) -> str:
+        left = "" if self.seconds_left is None else f"; about {clock(self.seconds_left)} left"
+        counts = {"running": self.running, "failed": self.failed, "waiting": self.waiting}
+        told = ", ".join(f"{len(runs)} {name}" for name, runs in counts.items())
+        lines = [f"{len(self.finished)} of {self.total} runs finished, {told}{left}"]
+        lines += [f"  running  {r.run}  process {r.pid} on {r.host}, {clock(r.seconds)}" for r in self.running]
+        lines += [f"  failed   {run}  {_first_line(error)}" for run, error in self.failed.items()]
+        return "\n".join(lines)
+
+
+def status(folder: str | Path) -> SweepStatus:
+    """The state of a sweep's folder."""
+    store = Store(folder)
+    known = manifest.read(store.root)
+    if known is None:
+        raise StoreError(f"{folder} holds no sweep: it has no {manifest.NAME}. `recombine sweep` makes one.")
+    now, log = time.time(), list(events(store.root))
+    errors = _errors(log)
+    found = SweepStatus()
+    for run in known["runs"]:
+        if not (isinstance(run, str) and RUN_ID.fullmatch(run)):
+            raise StoreError(f"{store.root / manifest.NAME} is damaged: {run!r} is no run's id.")
+        path = store.root / run
+        who: Holder | None = None
+        if (path / "run.json").is_file():
+            found.finished.append(run)
+        elif (who := holder(path / ".lock")) is not None:
+            found.running.append(Running(run, who.host, who.pid, max(0.0, now - who.since)))
+        elif run in errors:
+            found.failed[run] = f"{errors[run]} (log: {store.root / LOGS / f'{run}.log'})"
+        else:
+            found.waiting.append(run)
+    found.seconds_left = _left(log, found, now)
+    return found
+
+
+def _errors(log: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Runs whose last event is a failure."""
+    errors: dict[str, str] = {}
+    for event in log:
+        for run in event["runs"]:
+            if event.get("event") == "failed":
+                errors[run] = str(event.get("error"))
+            else:
+                errors.pop(run, None)
+    return errors
+
+
+def _left(log: Sequence[dict[str, Any]], found: SweepStatus, now: float) -> float | None:
+    """Time for what is left at the rate since the last driver started."""
+    begun = next((i for i in range(len(log) - 1, -1, -1) if log[i].get("event") == "driver"), None)
+    if begun is None or not found.running:
+        return None
+    done = sum(len(event["runs"]) for event in log[begun:] if event.get("event") == "finished")
+    try:
+        spent = now - datetime.fromisoformat(str(log[begun].get("time"))).timestamp()
+    except ValueError:
+        return None
+    return (len(found.waiting) + len(found.running)) * spent / done if done and spent > 0 else None
+
+
+def clock(seconds: float) -> str:
+    """1:02:03, or 2:03, or 0.4 s."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def _first_line(text: str) -> str:
+    first, *rest = text.splitlines() or [""]
+    return first + (f" {rest[-1]}" if rest else "")

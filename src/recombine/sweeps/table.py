@@ -1,0 +1,182 @@
+"""The results of a sweep as a tidy table: a row per run, in an order that does not depend on how they were run.
+
+results = table(Store("runs"))
+results.to_csv(), results.to_pandas()
+results.grouped().to_pandas()          # mean and 95 % interval over seeds
+results.plot(x="decoder.depth", y="ood_mse")
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recombine.diagnostics.scores import bootstrap_interval
+from recombine.errors import InputError
+from recombine.files import write_bytes, write_text
+from recombine.store import Store
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+
+ALWAYS = ("decoder.kind", "encoding.kind", "holdout.kind", "seed")  # shown even where all runs agree
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with the same columns.
+
+    Attributes:
+        settings: Columns that say which run it is; seed is the last.
+        metrics: Columns that were measured.
+        rows: Column → value.
+        skipped: Runs that could not be read, with the reason.
+    """
+
+    settings: list[str]
+    metrics: list[str]
+    rows: list[dict[str, Any]]
+    skipped: dict[str, str]
+
+    @property
+    def columns(self) -> list[str]:
+        return [*(["run"] if self.rows and "run" in self.rows[0] else []), *self.settings, *self.metrics]
+
+    def to_csv(self) -> str:
+        """As text; numbers are written so that reading them gives them back exactly, what is missing is empty."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([_cell(row.get(column)) for column in self.columns] for row in self.rows)
+        return text.getvalue()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        import pandas
+
+        rows = [{c: _plain(row.get(c)) for c in self.columns} for row in self.rows]
+        return pandas.DataFrame(rows, columns=pandas.Index(self.columns))
+
+    def write(self, path: Path) -> None:
+        """As CSV or Parquet, by the ending of the name."""
+        if path.suffix == ".csv":
+            write_text(path, self.to_csv())
+        elif path.suffix == ".parquet":
+            buffer = io.BytesIO()
+            try:
+                self.to_pandas().to_parquet(buffer, index=False)
+            except ImportError:
+                raise InputError(
+                    "Parquet needs pyarrow: pip install 'recombine[parquet]', or write a .csv instead."
+                ) from None
+            write_bytes(path, buffer.getvalue())
+        else:
+            raise InputError(f"A table is written as .csv or .parquet. Got {path.name!r}.")
+
+    def grouped(self) -> Table:
+        """A row per setting: over its seeds the mean of every metric, and its 95 % bootstrap interval.
+
+        Columns are metric, metric_low and metric_high, and `seeds`, how many there are. A single seed has no interval.
+        """
+        groups: dict[str, list[dict[str, Any]]] = {}
+        settings = [name for name in self.settings if name != "seed"]
+        for row in self.rows:
+            groups.setdefault(json.dumps([row.get(name) for name in settings]), []).append(row)
+        rows = []
+        for group in groups.values():
+            row = {name: group[0].get(name) for name in settings} | {"seeds": len(group)}
+            for metric in self.metrics:
+                row |= _mean(metric, [r[metric] for r in group if r.get(metric) is not None])
+            rows.append(row)
+        metrics = [f"{metric}{end}" for metric in self.metrics for end in ("", "_low", "_high")]
+        return Table(settings, ["seeds", *metrics], rows, self.skipped)
+
+    def plot(self, x: str, y: str = "ood_mse", by: str | None = None, ax: Axes | None = None) -> Axes:
+        """Mean of a metric over a setting, with intervals over seeds and a point per run; a line per value of `by`.
+
+        Runs that differ in other settings fall into the same mean.
+        """
+        from recombine.sweeps.plots import plot
+
+        for name, valid in ((x, self.settings), (y, self.metrics), (by, self.settings)):
+            if name is not None and name not in valid:
+                raise InputError(f"There is no column {name!r} to draw. Columns: {', '.join(valid)}.")
+        if not self.rows:
+            raise InputError("There is nothing to draw: no run is finished.")
+        return plot(self.rows, x, y, by, ax)
+
+
+def table(store: Store | str | Path, *, all_settings: bool = False) -> Table:
+    """All finished runs of a store.
+
+    Args:
+        store: A store or its folder.
+        all_settings: Every setting as a column, not only those in which runs differ.
+    """
+    store = store if isinstance(store, Store) else Store(store)
+    rows, skipped = [], {}
+    for found in store.list():
+        if found["status"] == "finished":
+            metrics = {k: v for k, v in found.items() if k not in ("run", "status", "config")}
+            rows.append(({"run": found["run"]}, flat(found["config"]), metrics))
+        elif found["status"].startswith("damaged"):
+            skipped[found["run"]] = found["status"]
+    names = list(dict.fromkeys(name for _, settings, _ in rows for name in settings))
+    kept = [n for n in names if all_settings or n in ALWAYS or _differ([settings.get(n) for _, settings, _ in rows])]
+    settings = [*(n for n in kept if n != "seed"), "seed"]
+    metrics = list(dict.fromkeys(name for _, _, found in rows for name in found))
+    flattened = [{**run, **{n: given.get(n) for n in settings}, **found} for run, given, found in rows]
+    flattened.sort(key=lambda row: ([_order(row[name]) for name in settings], row["run"]))
+    return Table(settings, metrics, flattened, skipped)
+
+
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A nested configuration with dotted keys, two levels deep: groups, and what is in them."""
+    found: dict[str, Any] = {}
+    for group, content in config.items():
+        if isinstance(content, Mapping):
+            found |= {f"{group}.{key}": value for key, value in content.items()}
+        else:
+            found[group] = content
+    return found
+
+
+def _differ(values: Sequence[Any]) -> bool:
+    return len({json.dumps(value, sort_keys=True) for value in values}) > 1
+
+
+def _order(value: Any) -> tuple[int, float, str]:
+    """Missing first, then numbers by size, then text."""
+    if value is None:
+        return 0, 0.0, ""
+    if isinstance(value, int | float):
+        return 1, float(value), ""
+    return 2, 0.0, value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
+
+
+def _cell(value: Any) -> Any:
+    """As CSV; a text that a spreadsheet would take for a formula is kept from being one."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    text = _plain(value)
+    return f"'{text}" if isinstance(text, str) and text[:1] in ("=", "+", "-", "@") else text
+
+
+def _mean(metric: str, values: Sequence[float]) -> dict[str, float | None]:
+    if not values:
+        return {metric: None, f"{metric}_low": None, f"{metric}_high": None}
+    numbers = np.array(values, dtype=float)
+    low, high = bootstrap_interval(numbers) if len(values) > 1 else (None, None)
+    return {metric: float(numbers.mean()), f"{metric}_low": low, f"{metric}_high": high}

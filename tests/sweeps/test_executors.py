@@ -1,0 +1,206 @@
+"""What every executor promises, and what local processes do besides. None of it is about science."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from recombine.errors import InputError
+from recombine.sweeps.engines import make_executor
+from recombine.sweeps.executor import Answered, Executor, Job, Lost, Needs, Output, Raised, decode, encode
+from recombine.sweeps.in_process import InProcess
+from recombine.sweeps.processes import Processes, gpu_places
+
+HERE = "tests.sweeps.functions"
+
+
+def job(name, job_id=None, **payload):
+    return Job(job_id or name, f"{HERE}:{name}", payload)
+
+
+def events(executor, count, seconds=60.0):
+    """The next so many events."""
+    found, until = [], time.monotonic() + seconds
+    while len(found) < count:
+        assert time.monotonic() < until, found
+        found += executor.poll(0.1)
+    return found
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory):
+    executor = Processes(2, log=tmp_path_factory.mktemp("logs"))
+    yield executor
+    executor.close()
+
+
+@pytest.fixture(params=["in-process", "processes"])
+def executor(request):
+    return InProcess() if request.param == "in-process" else request.getfixturevalue("processes")
+
+
+def test_jobs_are_answered_with_data_and_files(executor):
+    assert isinstance(executor, Executor)
+    assert executor.capacity() >= 1
+    executor.submit(job("echo", x=3))
+    [answer] = events(executor, 1)
+    assert isinstance(answer, Answered)
+    assert answer.job == "echo"
+    assert answer.output.data["got"] == 3
+    assert answer.output.files == {"a/b": b"\x00\n" * 3, "c": b""}
+
+
+def test_what_a_job_raises_comes_back_with_its_traceback(executor):
+    executor.submit(job("fail", x="luck"))
+    [answer] = events(executor, 1)
+    assert answer == Raised("fail", "ValueError: no luck", answer.traceback)
+    assert 'raise ValueError(f"no {payload' in answer.traceback
+
+
+def test_an_unknown_function_is_an_answer_too(executor):
+    executor.submit(job("nothing"))
+    [answer] = events(executor, 1)
+    assert "has no attribute 'nothing'" in answer.error
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Answered("a", Output({"x": [1, None, "é\n"]}, {"f": b"\n\n", "g": b""})),
+        Raised("a", "e\n", "t"),
+        Lost("a", "r"),
+    ],
+)
+def test_events_survive_the_wire(event):
+    assert decode(encode(event)) == event
+
+
+def test_a_worker_lives_for_many_jobs_and_keeps_one_thread(processes):
+    pids = set()
+    for i in range(4):
+        processes.submit(job("surroundings", f"s{i}"))
+        [answer] = events(processes, 1)
+        assert answer.output.data["threads"] == 1
+        assert answer.output.data["OMP_NUM_THREADS"] == "1"
+        pids.add(answer.output.data["pid"])
+    assert len(pids) == 1
+
+
+def test_a_killed_worker_is_told_and_replaced(processes, tmp_path):
+    processes.submit(job("die", mark=str(tmp_path / "mark")))
+    [event] = events(processes, 1)
+    assert isinstance(event, Lost)
+    assert "was killed by SIGKILL" in event.reason
+    processes.submit(job("die", mark=str(tmp_path / "mark")))
+    assert events(processes, 1)[0].output.data == "alive"
+
+
+def test_a_hanging_job_is_cancelled_and_the_others_go_on(processes, tmp_path):
+    processes.submit(job("hang", mark=str(tmp_path / "mark")))
+    while not (tmp_path / "mark").exists():
+        time.sleep(0.01)
+    processes.submit(job("echo", x=1))
+    assert events(processes, 1)[0].job == "echo"
+    processes.cancel("hang")
+    for i in range(3):
+        processes.submit(job("echo", f"e{i}", x=1))
+        assert events(processes, 1)[0].job == f"e{i}"
+
+
+def test_jobs_run_in_the_main_thread_where_signals_arrive(executor):
+    executor.submit(job("main_thread"))
+    assert events(executor, 1)[0].output.data is True
+
+
+def test_a_job_that_takes_too_long_in_process_is_stopped(tmp_path):
+    executor = InProcess(time_limit=0.2)
+    executor.submit(job("hang", mark=str(tmp_path / "mark")))
+    [event] = executor.poll(0.0)
+    assert event.error.startswith("TimeLimit")
+
+
+def test_workers_share_graphics_cards_by_fraction():
+    assert gpu_places(["0", "1"], 0.5) == ["0", "1", "0", "1"]
+    assert gpu_places(["0", "1"], 0.3) == ["0", "1"] * 3
+    assert gpu_places(["0", "1", "2"], 1) == ["0", "1", "2"]
+    assert gpu_places(["a", "b", "c"], 2) == ["a,b"]
+    executor = Processes(None, Needs(cpus=0.1, gpus=0.5), gpus=["7", "8"])
+    assert executor.capacity() == 4
+    try:
+        for i in range(3):
+            executor.submit(job("surroundings", str(i), seconds=0.5))
+        seen = sorted(event.output.data["CUDA_VISIBLE_DEVICES"] for event in events(executor, 3))
+    finally:
+        executor.close()
+    assert seen == ["7", "7", "8"]
+
+
+def test_how_many_fit_depends_on_what_they_need():
+    cores = len(os.sched_getaffinity(0))
+    assert Processes().capacity() == cores
+    assert Processes(None, Needs(cpus=cores)).capacity() == 1
+    assert Processes(5).capacity() == 5
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert Processes(None, Needs(cpus=0.01, memory=memory // 3)).capacity() == 3
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Processes(None, Needs(cpus=5000)), "needs 5000 CPUs, but this machine has"),
+        (lambda: Processes(None, Needs(memory=10**18)), "bytes of memory"),
+        (lambda: Processes(None, Needs(gpus=1), gpus=[]), "Leave --gpus out"),
+        (lambda: Needs(cpus=0), "more than 0 CPUs"),
+        (lambda: Needs(gpus=1.5), "a fraction of one GPU, or whole ones"),
+        (lambda: make_executor("procs", None, Needs(), Path(), None, False, None), "Engines: in-process, processes"),
+        (lambda: make_executor("processes", 0, Needs(), Path(), None, False, None), "At least one job"),
+        (lambda: make_executor("processes", 1, Needs(), Path(), "auto", False, None), "are for --engine ray"),
+    ],
+)
+def test_what_cannot_be_placed_is_an_error(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+DRIVER = """
+import sys, time
+from recombine.sweeps.executor import Job
+from recombine.sweeps.processes import Processes
+executor = Processes(1)
+executor.submit(Job("a", "tests.sweeps.functions:hang", {"mark": sys.argv[1]}))
+print(executor.workers[0].process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_worker_dies_with_its_driver(tmp_path):
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(tmp_path / "mark")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    worker = int(driver.stdout.readline())
+    until = time.monotonic() + 60
+    while not (tmp_path / "mark").exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert running(worker)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    driver.stdout.close()
+    until = time.monotonic() + 5
+    while running(worker):
+        assert time.monotonic() < until, "it goes on without its driver"
+        time.sleep(0.01)
+
+
+def running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False

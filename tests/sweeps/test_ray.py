@@ -1,0 +1,69 @@
+"""Sweeps on Ray: a real cluster of two nodes, and all that can be wrong with an address."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from recombine.errors import InputError
+from recombine.sweeps.ray_engine import connect
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_two_nodes_give_the_table_of_one_process_also_when_one_is_killed(tmp_path):
+    command = [sys.executable, "-m", "tests.sweeps.ray_cluster", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["same"], "the table differs from the one made in one process"
+    assert told["shared_same"], "the table differs when workers write into a shared folder"
+    assert told["at_once"] == 2, "one node did everything"
+    assert told["same_after_kill"]
+    assert told["lost"] >= 1, "nothing ran on the killed node"
+    assert told["finished"] == told["runs"] == 10
+    assert told["listening_on_loopback"] > 0
+    assert told["listening_beyond"] == []
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:1", "Nothing answers at '127.0.0.1:1'"),
+        ("nonsense", "A Ray address is auto, local or HOST:PORT"),
+        ("host:99999", "A Ray address is auto, local or HOST:PORT"),
+    ],
+)
+def test_an_unreachable_address_says_how_to_start_a_cluster(address, message):
+    started = time.monotonic()
+    with pytest.raises(InputError, match=message) as caught:
+        connect(address)
+    assert time.monotonic() - started < 15
+    if "Nothing" in message:
+        assert "ray start --head" in str(caught.value)
+
+
+def test_something_else_behind_the_address_is_told_in_time(tmp_path):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        words = ["seed=0", "decoder.kind=mlp", "--engine", "ray", "--address", address, "--out", str(tmp_path / "o")]
+        started = time.monotonic()
+        command = [sys.executable, "-m", "recombine", "sweep", *words]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        spent = time.monotonic() - started
+    assert done.returncode == 2
+    assert "There is no Ray cluster at" in done.stderr
+    assert not (tmp_path / "o").exists()
+    assert spent < 2 * 15, spent  # twice the promise: the machine may be busy
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"pip install 'recombine\[ray\]'"):
+        connect(None)

@@ -1,0 +1,326 @@
+"""Whole sweeps: the same table whoever runs them, and what happens when something goes wrong."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from recombine import sweeps
+from recombine.config import RunConfig
+from recombine.errors import InputError, StoreError
+from recombine.store import Store
+from recombine.sweeps import manifest
+from recombine.sweeps.journal import events
+from recombine.sweeps.training_job import batches, train
+
+TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "decoder.width=8",
+        "training.steps=10"]  # fmt: skip
+ROOT = Path(__file__).parents[2]
+
+
+def configs(*words):
+    return sweeps.parse([*TINY, *words]).configs
+
+
+def sweep(wanted, out, **options):
+    return sweeps.run(wanted, out, **{"engine": "in-process", "device": "cpu", "quiet": True, **options})
+
+
+def command(*words, env=None):
+    """`recombine sweep` as a process."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "recombine", "sweep", *TINY, *map(str, words), "--device", "cpu"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **(env or {})},
+    )
+
+
+def wait_for(condition, seconds=60.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A finished sweep of five MLP seeds and one CNN."""
+    out = tmp_path_factory.mktemp("sweep") / "runs"
+    wanted = [*configs("decoder.kind=mlp", "seed=0..4"), *configs("decoder.kind=cnn", "decoder.depth=2")]
+    result = sweep(wanted, out)
+    assert result.failed == []
+    assert result.finished == result.trained == [c.hash for batch in batches(wanted) for c in batch]
+    return out
+
+
+@pytest.fixture
+def copy(done, tmp_path):
+    shutil.copytree(done, tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+def wanted_of(out):
+    return [RunConfig.from_dict(row["config"]) for row in Store(out).list()]
+
+
+def test_processes_give_the_same_table_as_in_process(done, tmp_path):
+    result = sweep(wanted_of(done), tmp_path / "runs", engine="processes", workers=2)
+    assert len(result.trained) == 6
+    assert sweeps.table(tmp_path / "runs").to_csv() == sweeps.table(done).to_csv()
+
+
+def test_seeds_are_batched_where_that_is_faster_and_by_nothing_else():
+    wanted = [*configs("decoder.kind=mlp", "seed=0..9"), *configs("decoder.kind=cnn", "decoder.depth=2", "seed=0..1")]
+    assert [[c.seed for c in batch] for batch in batches(wanted)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9], [0], [1]]
+    assert [[c.seed for c in batch] for batch in batches(wanted[2:6])] == [[2, 3], [4, 5]]
+
+
+def test_a_finished_sweep_is_not_run_again(copy, monkeypatch):
+    monkeypatch.setattr("recombine.sweeps.executor.call", lambda *_: pytest.fail("run again"))
+    before = {path: path.stat().st_mtime_ns for path in copy.glob("*/*") if path.is_file()}
+    result = sweep(wanted_of(copy), copy)
+    assert (len(result.finished), result.trained, result.failed) == (6, [], [])
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_what_is_left_of_a_batch_gives_the_bits_of_the_whole(copy, done):
+    victims = [c for c in wanted_of(copy) if c.decoder["kind"] == "mlp" and c.seed in (1, 3)]
+    for config in victims:
+        shutil.rmtree(Store(copy).directory(config))
+    assert sorted(sweep(wanted_of(done), copy).trained) == sorted(c.hash for c in victims)
+    assert sweeps.table(copy).to_csv() == sweeps.table(done).to_csv()
+
+
+def test_a_run_that_raises_is_reported_and_the_others_go_on(tmp_path):
+    wanted = configs("decoder.kind=cnn", "decoder.depth=2", "training.learning_rate=1e-3,1e18")
+    result = sweep(wanted, tmp_path / "runs", engine="processes", workers=1)
+    assert result.finished == [wanted[0].hash]
+    [failure] = result.failed
+    assert failure.run == wanted[1].hash
+    assert "learning rate that is too high" in failure.error
+    assert "Traceback" in Path(failure.log).read_text()
+    assert "too high" in sweeps.status(tmp_path / "runs").failed[wanted[1].hash]
+
+
+def test_failures_are_told_as_they_happen(tmp_path, capsys):
+    wanted = configs("decoder.kind=cnn", "decoder.depth=2", "training.learning_rate=1e18")
+    sweep(wanted, tmp_path / "runs", quiet=False)
+    told = capsys.readouterr().err
+    assert f"failed: {wanted[0].hash} cnn bump centre seed 0: The loss of seed 0" in told
+    assert "Traceback" in told
+    assert f"log: {tmp_path / 'runs' / 'sweep-logs'}" in told
+
+
+def test_a_worker_killed_again_and_again_is_given_up(tmp_path):
+    wanted = configs("decoder.kind=cnn", "decoder.depth=2", "training.steps=100000", "seed=0")
+    out = tmp_path / "runs"
+    stop = threading.Event()
+
+    def kill():
+        while not stop.is_set():
+            for lock in out.glob("*/.lock"):
+                with contextlib.suppress(OSError, ValueError):
+                    os.kill(json.loads(lock.read_text())["pid"], signal.SIGKILL)
+            time.sleep(0.02)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        result = sweep(wanted, out, engine="processes", workers=1, retries=1)
+    finally:
+        stop.set()
+        killer.join()
+    assert result.finished == []
+    assert "It was lost 2 times; the last time its process" in result.failed[0].error
+    assert [e["attempt"] for e in events(out) if e["event"] == "started"] == [1, 2]
+
+
+@pytest.mark.parametrize("engine", ["in-process", "processes"])
+def test_a_run_that_takes_too_long_is_ended_and_the_others_go_on(tmp_path, engine):
+    long = configs("decoder.kind=cnn", "decoder.depth=2", "training.steps=1000000")
+    short = configs("decoder.kind=cnn", "decoder.depth=2")
+    result = sweep([*long, *short], tmp_path / "runs", engine=engine, workers=1, time_limit=2.0)
+    assert result.finished == [short[0].hash]
+    assert [failure.run for failure in result.failed] == [long[0].hash]
+    assert "longer than" in result.failed[0].error
+
+
+def test_a_full_disk_fails_the_run_that_meets_it_and_the_same_call_goes_on(tmp_path, monkeypatch, done):
+    from recombine import files
+
+    real, wanted = os.fsync, wanted_of(done)
+    victim = next(c for c in wanted if c.decoder["kind"] == "cnn")
+
+    def full(handle):
+        if victim.hash in os.readlink(f"/proc/self/fd/{handle}"):
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    result = sweep(wanted, tmp_path / "runs")
+    assert len(result.finished) == 5
+    assert "No space left on device" in result.failed[0].error
+    monkeypatch.setattr(files.os, "fsync", real)
+    assert sweep(wanted, tmp_path / "runs").trained == [victim.hash]
+    assert sweeps.table(tmp_path / "runs").to_csv() == sweeps.table(done).to_csv()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StoreError, match="is a file"):
+        sweep(configs("decoder.kind=mlp"), tmp_path / "file")
+    with pytest.raises(StoreError, match="Cannot create"):
+        sweep(configs("decoder.kind=mlp"), tmp_path / "file" / "below")
+
+
+def test_ctrl_c_saves_and_the_same_command_goes_on_to_the_same_bits(tmp_path):
+    words = ("decoder.kind=cnn", "decoder.depth=2", "training.steps=300", "seed=0..1", "--max-parallel", "2")
+    out = tmp_path / "runs"
+    process = command(*words, "--out", out, "--checkpoint-seconds", "0.1")
+    wait_for(lambda: len(list(out.glob("*/checkpoint.safetensors"))) == 2)
+    os.kill(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert "run the same command again to go on" in told
+    assert not list(out.glob("*/.lock"))
+    assert len(list(out.glob("*/checkpoint.safetensors"))) == 2
+    assert list(out.glob("*/run.json")) == []
+    again = command(*words, "--out", out)
+    assert again.communicate(timeout=120) is not None
+    assert again.returncode == 0
+    wanted = sweeps.parse([*TINY, *words[:4]]).configs
+    sweep(wanted, tmp_path / "undisturbed")
+    assert sweeps.table(out).to_csv() == sweeps.table(tmp_path / "undisturbed").to_csv()
+
+
+def test_two_drivers_share_the_work_and_do_nothing_twice(tmp_path):
+    words = ("decoder.kind=cnn", "decoder.depth=2", "training.steps=60", "seed=0..7", "--max-parallel", "1")
+    both = [command(*words, "--out", tmp_path / "runs", "--json") for _ in range(2)]
+    answers = []
+    for process in both:
+        out, told = process.communicate(timeout=240)
+        assert process.returncode == 0, told
+        answers.append(json.loads(out))
+    trained = [run for answer in answers for run in answer["trained"]]
+    assert len(trained) == len(set(trained)) == 8
+    assert [len(answer["finished"]) for answer in answers] == [8, 8]
+    assert all(answer["trained"] for answer in answers), "one of them did everything"
+
+
+def test_a_run_that_another_process_works_on_is_waited_for(copy, done, monkeypatch):
+    monkeypatch.setattr("recombine.sweeps.driver.WAIT_FOR_OTHERS", 0.2)
+    victim = wanted_of(done)[0]
+    shutil.rmtree(Store(copy).directory(victim))
+    lock = Store(copy).lock(victim)
+
+    def finish_elsewhere():
+        time.sleep(0.7)
+        Store(copy).add(victim, Store(done).files(victim), lock)
+        lock.release()
+
+    other = threading.Thread(target=finish_elsewhere)
+    other.start()
+    result = sweep(wanted_of(done), copy)
+    other.join()
+    assert (len(result.finished), result.trained) == (6, [])
+
+
+def test_without_a_shared_folder_results_come_back_as_files_and_only_those(done, tmp_path):
+    config = wanted_of(done)[0]
+    payload = {"configs": [config.to_dict()], "store": None, "device": "cpu", "checkpoint_seconds": 60.0}
+    output = train(payload)
+    assert output.data["finished"] == [config.hash]
+    store = Store(tmp_path / "runs")
+    lock = store.lock(config)
+    files = {name.removeprefix(f"{config.hash}/"): content for name, content in output.files.items()}
+    for bad, message in (
+        ({**files, "../escape": b"x"}, "is not a run's files"),
+        ({k: v for k, v in files.items() if k != "scores.csv"}, "is not a run's files"),
+        ({**files, "scores.csv": b"x"}, "is damaged, or another run"),
+        ({**files, "run.json": b"{"}, "cannot be read as JSON"),
+        ({**files, "run.json": b'{"format": "other"}'}, "no run of this version"),
+    ):
+        with pytest.raises(StoreError, match=message):
+            store.add(config, bad, lock)
+    assert [p.name for p in store.directory(config).iterdir()] == [".lock"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["runs"]
+    store.add(config, files, lock)
+    lock.release()
+    assert (store.directory(config) / "scores.csv").read_bytes() == (
+        Store(done).directory(config) / "scores.csv"
+    ).read_bytes()
+
+
+def test_a_folder_of_another_version_is_refused_and_says_what_differs(copy):
+    path = copy / "sweep.json"
+    good = json.loads(path.read_text())
+    path.write_text(json.dumps({**good, "versions": {**good["versions"], "recombine": "0.0.9"}}))
+    with pytest.raises(StoreError, match=r"recombine 0\.0\.9 there, 0\.1\.0 here"):
+        sweep(wanted_of(copy), copy)
+    assert len(sweep(wanted_of(copy), copy, any_version=True).finished) == 6
+    path.write_text(json.dumps({**good, "format": "recombine-sweep-0"}))
+    with pytest.raises(StoreError, match="its format is 'recombine-sweep-0', this version's is 'recombine-sweep-1'"):
+        sweep(wanted_of(copy), copy)
+    path.write_text(json.dumps({**good, "runs": ["../../etc"]}))
+    with pytest.raises(StoreError, match="is no run's id"):
+        sweeps.status(copy)
+
+
+def test_runs_of_another_version_are_noticed_without_a_sweep_json(copy, monkeypatch):
+    (copy / "sweep.json").unlink()
+    monkeypatch.setattr(manifest, "versions", lambda: {"recombine": "9.9", "torch": "9.9"})
+    with pytest.raises(StoreError, match=r"recombine 0\.1\.0 there, 9\.9 here; torch .* there, 9\.9 here"):
+        sweep(wanted_of(copy), copy)
+
+
+def test_several_sweeps_into_one_folder_put_their_runs_together(copy):
+    more = configs("decoder.kind=mlp", "seed=9")
+    sweep(more, copy)
+    assert sweeps.status(copy).total == 7
+    assert len(sweeps.table(copy).rows) == 7
+
+
+@pytest.mark.parametrize("options", [{"retries": -1}, {"time_limit": 0.0}, {"workers": 0}, {"engine": "slurm"}])
+def test_bad_options_are_errors(tmp_path, options):
+    with pytest.raises(InputError):
+        sweep(configs("decoder.kind=mlp"), tmp_path / "runs", **options)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_status_tells_running_waiting_and_finished_runs(copy):
+    store, wanted = Store(copy), wanted_of(copy)
+    for config in wanted[:2]:
+        (store.directory(config) / "run.json").unlink()
+    lock = store.lock(wanted[0])
+    found = sweeps.status(copy)
+    assert (len(found.finished), len(found.waiting), found.failed) == (4, 1, {})
+    [running] = found.running
+    assert (running.run, running.pid) == (wanted[0].hash, os.getpid())
+    assert f"running  {wanted[0].hash}  process {os.getpid()}" in str(found)
+    assert "4 of 6 runs finished, 1 running, 0 failed, 1 waiting" in str(found)
+    lock.release()
+    with pytest.raises(StoreError, match="holds no sweep"):
+        sweeps.status(copy / "nothing")
+
+
+def test_a_cut_off_line_in_the_journal_is_left_out(copy):
+    with (copy / "sweep-events.jsonl").open("a") as file:
+        file.write('{"event": "fin')
+    assert len(sweeps.status(copy).finished) == 6
+
+
+def test_kills_at_random_moments_lose_nothing_repeat_nothing_and_change_nothing():
+    run = [sys.executable, "-m", "tests.sweeps.faults", "--drivers", "20", "--workers", "20", "--runs", "60"]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["killed"] == {"workers": 20, "drivers": 20}
