@@ -18,23 +18,13 @@ from recombine.config import RunConfig
 from recombine.diagnostics.conjunction import conjunction, foreground, sum_of_single_factors
 from recombine.errors import InputError
 from recombine.store import Store, StoredRun
+from recombine.studies.baseline import REMEDY, REMEDY_STEPS
 from recombine.task import Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BUMPS = (0, 10, 50, 100)
-SETTING = [
-    "encoding.kind=bump",
-    "holdout.kind=centre",
-    "decoder.kind=cnn",
-    "decoder.depth=4",
-    "decoder.width=32",
-    "training.kind=recommended",
-    "training.stripes=true",
-]
-# An epoch of 56 stripes is short: lengths are given in steps, so that every m gets the same number of them.
-STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -84,13 +74,13 @@ class FewShot:
 
 
 def configs(
-    bumps: Iterable[int] = BUMPS, seeds: Iterable[int] = range(4), steps: int = STEPS, setting: Sequence[str] = ()
+    bumps: Iterable[int] = BUMPS, seeds: Iterable[int] = range(4), steps: int = REMEDY_STEPS, setting: Sequence[str] = ()
 ) -> dict[int, list[RunConfig]]:
     """Number of bumps → one configuration per seed."""
     seeds = list(seeds)
     if not seeds:
         raise InputError("The study needs at least one seed. Got none.")
-    common = [*SETTING, f"training.steps={steps}", *setting]
+    common = [*REMEDY, "training.stripes=true", f"training.steps={steps}", *setting]
     return {m: [RunConfig.parse([*common, f"training.bumps={m}", f"seed={seed}"]) for seed in seeds] for m in bumps}
 
 
@@ -99,7 +89,7 @@ def few_shot(
     bumps: Iterable[int] = BUMPS,
     seeds: Iterable[int] = range(4),
     *,
-    steps: int = STEPS,
+    steps: int = REMEDY_STEPS,
     setting: Sequence[str] = (),
     shown: int = 6,
     device: str = "auto",
