@@ -1,8 +1,8 @@
 """The runs that several studies look at, built in one place so that they are the same runs.
 
-    cnn(profile, "ramp", depth=4, seed=0)                    # bumps only, centre held out
-    cnn(profile, "bump", depth=4, seed=0, holdout="corner")
-    mlp(profile, "bump", depth=5, seed=0)
+cnn(profile, "ramp", depth=4, seed=0)                    # bumps only, centre held out
+cnn(profile, "bump", depth=4, seed=0, holdout="corner")
+mlp(profile, "bump", depth=5, seed=0)
 """
 
 from __future__ import annotations

@@ -116,8 +116,8 @@ CLAIMS: dict[str, Claim] = {
             (
                 ClaimPart(
                     "probe",
-                    "Spearman's rank correlation of layer number (code to last hidden layer) and R² of probes fitted on "
-                    "ID and scored on OOD cells, mean over x and y, both codes and all depths",
+                    "Spearman's rank correlation of layer number (code to last hidden layer) and R² of probes fitted "
+                    "on ID and scored on OOD cells, mean over x and y, both codes and all depths",
                     "below",
                     0.0,
                 ),
@@ -323,9 +323,9 @@ CLAIMS: dict[str, Claim] = {
             (
                 ClaimPart(
                     "opposite_bump",
-                    "bump code, standard depth: warp w = mean over OOD cells minus mean over ID cells of log₁₀ dv of the "
-                    "output relative to that of the true images; the lesser of |w| of CNN and MLP, negative if both "
-                    "have one sign",
+                    "bump code, standard depth: warp w = mean over OOD cells minus mean over ID cells of log₁₀ dv of "
+                    "the output relative to that of the true images; the lesser of |w| of CNN and MLP, negative if "
+                    "both have one sign",
                     "above",
                     0.0,
                 ),

@@ -74,7 +74,10 @@ class FewShot:
 
 
 def configs(
-    bumps: Iterable[int] = BUMPS, seeds: Iterable[int] = range(4), steps: int = REMEDY_STEPS, setting: Sequence[str] = ()
+    bumps: Iterable[int] = BUMPS,
+    seeds: Iterable[int] = range(4),
+    steps: int = REMEDY_STEPS,
+    setting: Sequence[str] = (),
 ) -> dict[int, list[RunConfig]]:
     """Number of bumps → one configuration per seed."""
     seeds = list(seeds)

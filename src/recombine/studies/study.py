@@ -75,7 +75,8 @@ class Study:
         rows: (runs, profile, seeds) → tables, arrays and facts. Runs that failed are simply not there.
         plot: What was saved → figures by name, "R05_factorization". Must not need runs.
         effects: What was saved → effect sizes: part of a claim → seed → number. Seeds it cannot tell are left out.
-        more: (profile, seeds, runs) → further runs, asked for again and again until there are none (searches).
+        more: (profile, seeds, runs) → all further runs that what is finished calls for; asked again until there are no
+            new ones (searches).
         more_expected: (profile, seeds) → how many runs `more` will ask for in all, roughly; for estimates.
     """
 

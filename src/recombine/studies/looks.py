@@ -1,0 +1,99 @@
+"""What the figures of all studies share: colours, labels, curves over seeds, pictures of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from recombine.config import RunConfig
+from recombine.holdouts import Holdout
+from recombine.task import Task
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")  # Okabe and Ito's
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+CODE_COLOURS = {"bump": "#0072B2", "ramp": "#D55E00", "onehot": "#009E73", "positional": "#CC79A7"}
+SMALL = 8
+
+
+def seeds_note(seeds: Iterable[int]) -> str:
+    """ "3 seeds"."""
+    count = len(set(seeds))
+    return f"{count} {'seed' if count == 1 else 'seeds'}"
+
+
+def task_of(config: Mapping[str, Any]) -> Task:
+    """The task of a configuration kept in a study's facts."""
+    return RunConfig.from_dict(config).task()
+
+
+def spread_cells(holdout: Holdout, ood: int, trained: int = 0) -> Int[Tensor, " cell"]:
+    """Some ID cells, then some OOD cells, spread evenly over both."""
+    return torch.cat([_evenly(holdout.id_cells, trained), _evenly(holdout.ood_cells, ood)])
+
+
+def _evenly(cells: Int[Tensor, " cell"], count: int) -> Int[Tensor, " picked"]:
+    return cells[((torch.arange(count) + 0.5) * len(cells) / max(count, 1)).long()]
+
+
+def over_seeds(
+    ax: Axes,
+    rows: Sequence[Mapping[str, Any]],
+    x: str,
+    y: str,
+    *,
+    colour: str,
+    marker: str = "o",
+    label: str = "",
+    **style: Any,
+) -> None:
+    """The mean over seeds as a line, with the range over seeds shaded."""
+    places = list(dict.fromkeys(row[x] for row in rows))
+    groups = [[row[y] for row in rows if row[x] == place and np.isfinite(row[y])] for place in places]
+    kept = [(place, group) for place, group in zip(places, groups) if group]
+    if not kept:
+        return
+    at = [place for place, _ in kept]
+    means = [float(np.mean(group)) for _, group in kept]
+    ax.plot(at, means, color=colour, marker=marker, ms=3.5, lw=1.2, label=label, **style)
+    ax.fill_between(at, [min(g) for _, g in kept], [max(g) for _, g in kept], color=colour, alpha=0.18, lw=0)
+
+
+def tidy(ax: Axes) -> None:
+    """Axes of a curve: a faint grid, no box."""
+    ax.grid(axis="y", color="0.9")
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(labelsize=SMALL)
+
+
+def picture_rows(
+    lines: Mapping[str, Float[np.ndarray, "shown row column"]],
+    places: Float[np.ndarray, "shown factor"],
+    held: Sequence[bool],
+    note: str,
+    *,
+    size: float = 1.1,
+) -> Figure:
+    """One line of images per entry, the same cells in every column; held-out ones are framed in red."""
+    from recombine.figures import new_figure, show_image
+
+    longest = max(len(part) for name in lines for part in name.splitlines())
+    figure = new_figure(size * len(places) + 0.4 + 0.075 * longest, size * len(lines) + 0.65)
+    axes = figure.subplots(len(lines), len(places), squeeze=False)
+    for line, (name, images) in enumerate(lines.items()):
+        for column, place in enumerate(places):
+            label = ", ".join(f"{value:g}" for value in place) if line == 0 else ""
+            show_image(axes[line, column], images[column], label, held_out=bool(held[column]))
+        axes[line, 0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=SMALL)
+    figure.supxlabel(note, fontsize=SMALL)
+    return figure
