@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from recombine.config import RunConfig
+from recombine.diagnostics.part import Part
 from recombine.holdouts import Holdout
 from recombine.task import Task
 
@@ -97,3 +98,18 @@ def picture_rows(
         axes[line, 0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=SMALL)
     figure.supxlabel(note, fontsize=SMALL)
     return figure
+
+
+def grid_outputs(model: nn.Module, task: Task) -> tuple[Float[Tensor, "cell ..."], Float[Tensor, "cell ..."]]:
+    """What a decoder makes of every cell, and what it should."""
+    from recombine.figures import render
+
+    parts = [render(model, task, cells) for cells in task.space.chunks()]
+    truth, outputs = (torch.from_numpy(np.concatenate([part[i] for part in parts])) for i in (0, 1))
+    return outputs, truth
+
+
+def by_layer(part: Part, prefix: str) -> dict[int, Float[np.ndarray, "..."]]:
+    """The arrays called `prefix` + layer number, by number."""
+    found = {int(name.removeprefix(prefix)): a for name, a in part.arrays.items() if name.startswith(prefix)}
+    return dict(sorted(found.items()))

@@ -121,6 +121,9 @@ def _study(
         report.failed |= runs.failed
         reason = "; ".join(f"run {name} failed: {why}" for name, why in runs.failed.items())
         part = _rows(study, output, profile, seeds, runs)
+        for name, why in part.missing.items():
+            say(f"  {name}: {why}")
+            reason += f"{'; ' if reason else ''}{name}: {why}"
         report.figures += output.draw(study, part)
     except TrainingInterrupted:
         raise

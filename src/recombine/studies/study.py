@@ -11,6 +11,7 @@ are computed from finished runs and saved; figures and verdicts come from the sa
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 import re
@@ -56,6 +57,15 @@ class Runs:
                 yield label, run
 
 
+@contextlib.contextmanager
+def noting(part: Part, what: str) -> Iterator[None]:
+    """Go on without a run that cannot be diagnosed (a network whose units all died): the part says which and why."""
+    try:
+        yield
+    except InputError as error:
+        part.missing[what] = str(error)
+
+
 def nothing_more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
     """A study whose runs are all known beforehand."""
     return []
@@ -72,7 +82,8 @@ class Study:
         claims: The claims it decides, "C4"; each claim is decided by one study.
         version: Raised when rows change their meaning, so that saved ones are computed again.
         configs: (profile, seeds) → the runs it needs.
-        rows: (runs, profile, seeds) → tables, arrays and facts. Runs that failed are simply not there.
+        rows: (runs, profile, seeds) → a part named like the study: tables, arrays and facts. Runs that failed are
+            simply not there; those that cannot be diagnosed are left out by `noting`.
         plot: What was saved → figures by name, "R05_factorization". Must not need runs.
         effects: What was saved → effect sizes: part of a claim → seed → number. Seeds it cannot tell are left out.
         more: (profile, seeds, runs) → all further runs that what is finished calls for; asked again until there are no
