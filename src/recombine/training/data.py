@@ -101,7 +101,9 @@ def check_data(task: Task, training: Training) -> None:
             "There is nothing to train on: bumps=0 and no stripes. Set training.stripes=true or bumps > 0."
         )
     if training.stripes:
-        task.encoding(*stripes(task.space))  # refuses if some factor has no code for being absent
+        values, present = stripes(task.space)
+        task.encoding(values, present)  # refuses if some factor has no code for being absent
+        task.scene(values[:1], present[:1])  # refuses if there is no image without some factor
 
 
 def n_bumps(training: Training, n_id: int) -> int | None:
