@@ -83,7 +83,7 @@ class Decoder(nn.Module):
 
 
 def load(folder: str | Path) -> Decoder:
-    """Read a decoder of any kind that `save_pretrained` wrote, in evaluation mode. Nothing in the folder is executed."""
+    """Read a decoder that `save_pretrained` wrote, of any kind, in evaluation mode. Nothing there is executed."""
     folder = Path(folder)
     config = read_json(folder / "config.json")
     try:
