@@ -63,8 +63,8 @@ class RotatedDigit(Scene):
         shown = space.factors[DIGIT].size if DIGIT in space.names else 1
         if shown != len(digits) or (DIGIT in space.names and space.factors[DIGIT].kind != "discrete"):
             raise InputError(
-                f"There must be one digit for each value of a discrete factor 'digit', or one digit without that factor. "
-                f"Got digits={digits} for {space}."
+                "There must be one digit for each value of a discrete factor 'digit', or one digit without that "
+                f"factor. Got digits={digits} for {space}."
             )
         if images is not None and len(images) != len(digits):
             raise InputError(f"There must be one image for each of digits={digits}. Got {len(images)} images.")
