@@ -134,8 +134,8 @@ def _data_set(part: Part) -> Figure:
     axes[9].set_box_aspect(1)
     axes[9].tick_params(labelsize=6)
     figure.supxlabel(
-        f"trained on all {len(values)} stripes (x alone, y alone) and some of the {task.holdout.n_id} bumps outside the "
-        "hold-out",
+        f"trained on all {len(values)} stripes (x alone, y alone) and some of the {task.holdout.n_id} bumps outside "
+        "the hold-out",
         fontsize=SMALL,
     )
     return figure
