@@ -156,8 +156,10 @@ def comparison(
     held = task.holdout.mask.ravel()[list(cells)]
     values = task.space.values(torch.tensor(cells)).tolist()
     limits = (max(min(e.min() for e in errors.values()), 1e-7), max(e.max() for e in errors.values()))
-    figure = new_figure(3.1 * (len(errors) + 1.35), 3.0 + 1.15 * (1 + len(errors)))
-    parts: Any = figure.subfigures(2, 1, height_ratios=[3.0, 1.15 * (1 + len(errors))])
+    width = 3.1 * (len(errors) + 1.35)
+    pictures_height = max(1.15, 0.75 * width / (len(cells) + 1.5)) * (1 + len(errors))
+    figure = new_figure(width, 3.0 + pictures_height)
+    parts: Any = figure.subfigures(2, 1, height_ratios=[3.0, pictures_height])
     top, bottom = parts
     landscapes = top.subplots(1, len(errors) + 1)
     hold_out = task.holdout.plot(landscapes[0])

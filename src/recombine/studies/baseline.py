@@ -44,7 +44,8 @@ def corner(side: int) -> list[str]:
 def cnn(profile: Profile, code: str, depth: int, seed: int, holdout: str = "centre") -> RunConfig:
     """A CNN trained on bumps."""
     decoder = ["decoder.kind=cnn", f"decoder.depth={depth}", f"decoder.width={profile.width}"]
-    return _run(profile, code, holdout, [*decoder, *profile.recipe], seed)
+    recipe = profile.ramp_recipe if code == "ramp" else profile.recipe
+    return _run(profile, code, holdout, [*decoder, *recipe], seed)
 
 
 def mlp(profile: Profile, code: str, depth: int, seed: int) -> RunConfig:

@@ -30,6 +30,7 @@ class Profile:
         mlp_depths: Depths of the MLPs.
         mlp_width, mlp_ramp_width: Units per layer of MLPs with population codes and with the ramp.
         recipe: Overrides for the training of CNNs on bumps.
+        ramp_recipe: The same with the ramp code, which takes longer to learn.
         mlp_recipe: The same for MLPs.
     """
 
@@ -43,6 +44,7 @@ class Profile:
     mlp_width: int
     mlp_ramp_width: int
     recipe: tuple[str, ...]
+    ramp_recipe: tuple[str, ...]
     mlp_recipe: tuple[str, ...]
 
     def of(self, sizes: Mapping[str, T]) -> T:
@@ -69,6 +71,7 @@ PROFILES = {
             mlp_width=16,
             mlp_ramp_width=16,
             recipe=("training.kind=recommended", "training.steps=30"),
+            ramp_recipe=("training.kind=recommended", "training.steps=30"),
             mlp_recipe=("training.kind=recommended", "training.steps=30"),
         ),
         Profile(
@@ -82,6 +85,7 @@ PROFILES = {
             mlp_width=256,
             mlp_ramp_width=128,
             recipe=("training.kind=recommended",),
+            ramp_recipe=("training.kind=recommended", "training.epochs=48"),
             mlp_recipe=("training.kind=paper", "training.epochs=20"),
         ),
         Profile(
@@ -95,6 +99,7 @@ PROFILES = {
             mlp_width=256,
             mlp_ramp_width=128,
             recipe=("training.kind=recommended", "training.epochs=32"),
+            ramp_recipe=("training.kind=recommended", "training.epochs=96"),
             mlp_recipe=("training.kind=paper", "training.epochs=20"),
         ),
         Profile(
@@ -108,6 +113,7 @@ PROFILES = {
             mlp_width=256,
             mlp_ramp_width=128,
             recipe=("training.kind=paper",),
+            ramp_recipe=("training.kind=paper",),
             mlp_recipe=("training.kind=paper", "training.epochs=20"),
         ),
     )

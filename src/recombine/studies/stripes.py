@@ -6,7 +6,7 @@ plot(results.pictures, results.rows).savefig("stripes.png")
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,12 +111,13 @@ def few_shot(
     """
     wanted = configs(bumps, seeds, steps, setting)
     runs = {m: store.train(group, device=device, progress=progress) for m, group in wanted.items()}
-    rows = [_row(m, run) for m, group in runs.items() for run in group]
+    rows = [row(m, run) for m, group in runs.items() for run in group]
     first = {m: group[0] for m, group in runs.items()}
     return FewShot(rows, pictures(first, shown))
 
 
-def _row(bumps: int, run: StoredRun) -> StripeRow:
+def row(bumps: int, run: StoredRun) -> StripeRow:
+    """The row of one run."""
     means = run.scores.summary(resamples=1)
     found = conjunction(run.model, run.task)
     return StripeRow(
@@ -150,16 +151,23 @@ def pictures(runs: dict[int, StoredRun], shown: int = 6) -> Pictures:
     return Pictures(values.numpy(), truth.numpy(), added.numpy(), outputs, some.config.seed)
 
 
-def plot(shown: Pictures, rows: Sequence[StripeRow]) -> Figure:
-    """Truth, the sum of the stripes, and the outputs for every m, with the scores over seeds. Nothing is trained."""
+def plot(shown: Pictures, rows: Sequence[StripeRow], labels: Mapping[int, str] | None = None) -> Figure:
+    """Truth, the sum of the stripes, and the outputs for every m, with the scores over seeds. Nothing is trained.
+
+    Args:
+        shown: The pictures.
+        rows: The scores.
+        labels: How to call numbers of bumps, if not "m bumps".
+    """
     from recombine.figures import new_figure, show_image
 
     lines = {"truth": shown.truth, "sum of stripes": shown.added / 2}
     notes = {"truth": "", "sum of stripes": "(half as bright)"}
     for m, outputs in shown.outputs.items():
         group = [row for row in rows if row.bumps == m]
-        lines[f"{m} bumps"] = outputs
-        notes[f"{m} bumps"] = "\n".join(
+        name = (labels or {}).get(m, f"{m} bumps")
+        lines[name] = outputs
+        notes[name] = "\n".join(
             f"{label} {_spread([getattr(row, key) for row in group])}"
             for label, key in (("found", "ood_localization"), ("additive", "additive"), ("bump", "composed"))
         )
