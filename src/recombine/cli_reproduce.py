@@ -31,6 +31,9 @@ def reproduce(
         list[str] | None, typer.Option("--only", help="The same as the arguments; commas or several times.")
     ] = None,
     seeds: Annotated[int | None, typer.Option("--seeds", help="How many seeds, if not the profile's.")] = None,
+    mnist: Annotated[
+        Path | None, typer.Option("--mnist", help="Folder of MNIST's IDX files, for other digits than those built in.")
+    ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and the expected time; write nothing.")] = (
         False
@@ -47,9 +50,10 @@ def reproduce(
         from recombine.devices import resolve
         from recombine.studies import reproduce as studies
         from recombine.studies.profiles import profile as named
+        from recombine.studies.profiles import with_digits
 
         words = [*(what or []), *(only or [])]
-        chosen = named(profile)
+        chosen = named(profile) if mnist is None else with_digits(named(profile), mnist)
         resolve(device)
         if dry_run:
             _show_plan(studies.plan(words, chosen, out, seeds), as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -84,6 +84,7 @@ def picture_rows(
     note: str,
     *,
     size: float = 1.1,
+    row_0: Literal["bottom", "top"] = "bottom",
 ) -> Figure:
     """One line of images per entry, the same cells in every column; held-out ones are framed in red."""
     from recombine.figures import new_figure, show_image
@@ -94,7 +95,7 @@ def picture_rows(
     for line, (name, images) in enumerate(lines.items()):
         for column, place in enumerate(places):
             label = ", ".join(f"{value:g}" for value in place) if line == 0 else ""
-            show_image(axes[line, column], images[column], label, held_out=bool(held[column]))
+            show_image(axes[line, column], images[column], label, held_out=bool(held[column]), row_0=row_0)
         axes[line, 0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=SMALL)
     figure.supxlabel(note, fontsize=SMALL)
     return figure

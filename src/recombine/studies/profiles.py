@@ -7,7 +7,8 @@ is picked by `profile.of(SIZES)`. `smoke` is for tests: it shows that everything
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
 from recombine.errors import InputError
@@ -32,6 +33,8 @@ class Profile:
         recipe: Overrides for the training of CNNs on bumps.
         ramp_recipe: The same with the ramp code, which takes longer to learn.
         mlp_recipe: The same for MLPs.
+        digits: Images of the digits 0 … 9 for the study of rotation, packed as in a configuration; the package's
+            unless given.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Profile:
     recipe: tuple[str, ...]
     ramp_recipe: tuple[str, ...]
     mlp_recipe: tuple[str, ...]
+    digits: tuple[str, ...] | None = None
 
     def of(self, sizes: Mapping[str, T]) -> T:
         """A study's own sizes for this profile."""
@@ -125,3 +129,17 @@ def profile(name: str) -> Profile:
     if name not in PROFILES:
         raise InputError(f"There is no profile {name!r}{nearest(name, PROFILES)}. Profiles: {', '.join(PROFILES)}.")
     return PROFILES[name]
+
+
+def with_digits(profile: Profile, folder: Path) -> Profile:
+    """The profile with a user's digits, the first of each class in a folder of IDX files.
+
+    If they are those of the package nothing changes, and no run is trained again.
+    """
+    from recombine.scenes.mnist import first_of_each_class, packaged_digits
+    from recombine.scenes.rotated_digit import packed
+
+    digits = first_of_each_class(folder)
+    if digits.equal(packaged_digits()):
+        return profile
+    return replace(profile, digits=tuple(packed(image) for image in digits))
