@@ -79,7 +79,7 @@ def plot(part: Part) -> dict[str, Figure]:
                 fontsize=9,
             )
     figure.supxlabel(
-        f"mean of {seeds_note(row['seed'] for row in part.rows)} [range] · outlined: held out · right: within one pixel "
+        f"mean of {seeds_note(row['seed'] for row in part.rows)} [range] · outlined: held out · right: within a pixel "
         "(of images) or one grid step (of codes) in x and in y",
         fontsize=SMALL,
     )
