@@ -121,7 +121,7 @@ def _data_set(part: Part) -> Figure:
     images = foreground(task.scene, task.scene(values[some], present[some])).numpy()
     bumps = task.space.values(task.holdout.id_cells[torch.linspace(0, task.holdout.n_id - 1, 3).long()])
     bump_images = foreground(task.scene, task.scene(bumps)).numpy()
-    figure = new_figure(11.5, 1.75)
+    figure = new_figure(11.5, 2.0)
     axes = figure.subplots(1, 10)
     for ax, image, here, value in zip(axes, images, present[some], values[some]):
         name = "x" if bool(here[0]) else "y"
@@ -157,6 +157,7 @@ def _scores(part: Part) -> Figure:
     ticks = sorted({row["bumps"] for row in ordered})
     ax.set_xticks(ticks, [str(m) for m in ticks], fontsize=7)
     ax.set_xticks([], minor=True)
+    ax.set_xlim(-1, 1.15 * max(ticks))
     ax.set_ylim(0, 1.03)
     tidy(ax)
     ax.set_xlabel("bumps beside all stripes", fontsize=9)

@@ -23,7 +23,7 @@ from recombine.diagnostics.layers import IN, OUT
 from recombine.diagnostics.probes import SCORES, Probes, linear_probes
 from recombine.holdouts import Holdout
 from recombine.store import Store, StoredRun
-from recombine.studies.looks import SMALL, over_seeds, tidy
+from recombine.studies.looks import SMALL, over_seeds, shades, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,10 +152,7 @@ def curves(
     ax: Axes, rows: Sequence[dict[str, Any]], column: str, depths: Sequence[int], *, label: str = "depth {}"
 ) -> None:
     """A score by layer, a line per depth, mean and range over seeds."""
-    from matplotlib import colormaps
-
-    shades = colormaps["viridis"](np.linspace(0, 0.88, max(len(depths), 2)))
-    for depth, shade, marker in zip(depths, shades, "os^Dv<>Ph*" * 2):
+    for depth, shade, marker in zip(depths, shades(len(depths)), "os^Dv<>Ph*" * 2):
         chosen = [row for row in rows if row["depth"] == depth]
         over_seeds(ax, chosen, "layer", column, colour=shade, marker=marker, label=label.format(depth))
     tidy(ax)

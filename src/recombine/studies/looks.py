@@ -68,6 +68,14 @@ def over_seeds(
     ax.fill_between(at, [min(g) for _, g in kept], [max(g) for _, g in kept], color=colour, alpha=0.18, lw=0)
 
 
+def shades(count: int) -> list[str]:
+    """Colours of an ordered series, dark to light."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colour) for colour in colormaps["viridis"](np.linspace(0, 0.88, max(count, 2)))]
+
+
 def tidy(ax: Axes) -> None:
     """Axes of a curve: a faint grid, no box."""
     ax.grid(axis="y", color="0.9")

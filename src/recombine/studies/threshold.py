@@ -137,11 +137,20 @@ def bracket(
 
 
 def config(
-    side: int, bumps: int, seed: int, *, stripes: bool = True, steps: int = REMEDY_STEPS, setting: Sequence[str] = ()
+    side: int,
+    bumps: int,
+    seed: int,
+    *,
+    stripes: bool = True,
+    steps: int = REMEDY_STEPS,
+    setting: Sequence[str] = (),
+    holdout: Sequence[str] | None = None,
 ) -> RunConfig:
-    """One run of the search: an N×N plane whose middle 6/28 … 22/28 is held out."""
+    """One run of the search: an N×N plane whose middle 6/28 … 22/28 is held out, unless another hold-out is given."""
+    common = [word for word in REMEDY if not word.startswith("holdout.")]
+    held = centre(side) if holdout is None else holdout
     about = [f"training.stripes={str(stripes).lower()}", f"training.steps={steps}", f"training.bumps={bumps}"]
-    return RunConfig.parse([*REMEDY, *square(side), *centre(side), *about, *setting, f"seed={seed}"])
+    return RunConfig.parse([*common, *square(side), *held, *about, *setting, f"seed={seed}"])
 
 
 def threshold(
