@@ -98,14 +98,7 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunC
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     """Errors of every run at every angle; images and embeddings of the first seed."""
-    facts = {
-        "low": LOW,
-        "high": HIGH,
-        "seed_shown": min(seeds),
-        "digit": DIGIT,
-        "digits": {},
-        "own": bool(profile.digits),
-    }
+    facts: dict[str, Any] = {"low": LOW, "high": HIGH, "digit": DIGIT, "digits": {}}
     found = Part("rotation", {"scores": [], "angles": []}, facts=facts)
     for (variant, seed), run in runs.labelled(wanted(profile, seeds)):
         found.tables["scores"].append({"variant": variant, "seed": seed, "run": run.id, **run.summary})
