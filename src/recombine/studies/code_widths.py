@@ -10,21 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
-
 from recombine.config import RunConfig
 from recombine.diagnostics.part import Part
 from recombine.studies.baseline import centre, square
-from recombine.studies.looks import (
-    COLOURS,
-    SMALL,
-    over_seeds,
-    picture_rows,
-    seeds_note,
-    spread_cells,
-    task_of,
-    tidy,
-)
+from recombine.studies.looks import COLOURS, SMALL, keep_samples, kept_samples, over_seeds, seeds_note, tidy
 from recombine.studies.profiles import Profile
 from recombine.studies.study import Runs, Study
 
@@ -65,16 +54,10 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, int], RunC
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     """Scores of every run; pictures of the first seed."""
-    from recombine.figures import render
-
     found = Part("code_widths", {"scores": []}, facts={})
     for (multiplier, seed), run in runs.labelled(wanted(profile, seeds)):
         found.tables["scores"].append({"multiplier": multiplier, "seed": seed, "run": run.id, **run.summary})
-        if f"outputs/{multiplier}" not in found.arrays:
-            found.facts.setdefault("config", run.config.to_dict())
-            cells = spread_cells(run.task.holdout, SHOWN)
-            truth, outputs = render(run.model, run.task, cells)
-            found.arrays.update({"cells": cells.numpy(), "truth": truth, f"outputs/{multiplier}": outputs})
+        keep_samples(found, str(multiplier), run, SHOWN)
     return found
 
 
@@ -105,10 +88,7 @@ def plot(part: Part) -> dict[str, Figure]:
         f"mean and range of {seeds_note(row['seed'] for row in part.rows)}",
         fontsize=SMALL,
     )
-    lines = {f"w² × {name}": images for name, images in part.by_layer("outputs").items()}
-    places = task_of(config).space.values(torch.from_numpy(part.arrays["cells"])).numpy()
-    note = "unseen pairs (x, y) by width of the code · one seed · brightness shown as its square root"
-    shown = picture_rows({"truth": part.arrays["truth"], **lines}, places, [True] * len(places), note, size=0.85)
+    shown = kept_samples(part, "unseen pairs (x, y) by width of the code", label="w² × {}", size=0.85)
     return {"S03_code_widths": figure, "S03_samples": shown}
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from recombine.config import RunConfig
 from recombine.diagnostics.part import Part
 from recombine.holdouts import Holdout
+from recombine.store import StoredRun
 from recombine.task import Task
 
 if TYPE_CHECKING:
@@ -122,3 +123,27 @@ def by_layer(part: Part, prefix: str) -> dict[int, Float[np.ndarray, "..."]]:
     """The arrays called `prefix` + layer number, by number."""
     found = {int(name.removeprefix(prefix)): a for name, a in part.arrays.items() if name.startswith(prefix)}
     return dict(sorted(found.items()))
+
+
+def keep_samples(part: Part, name: str, run: StoredRun, shown: int) -> None:
+    """Keep a run's images of unseen cells as `outputs/name`, with `cells`, `truth` and the fact `config`.
+
+    Only the first run of a name is kept; all runs of a part must have the same hold-out.
+    """
+    from recombine.figures import render
+
+    if f"outputs/{name}" in part.arrays:
+        return
+    cells = spread_cells(run.task.holdout, shown)
+    truth, outputs = render(run.model, run.task, cells)
+    part.facts.setdefault("config", run.config.to_dict())
+    part.arrays.update({"cells": cells.numpy(), "truth": truth, f"outputs/{name}": outputs})
+
+
+def kept_samples(part: Part, note: str, *, label: str = "{}", size: float = 0.95) -> Figure:
+    """Truth above what `keep_samples` kept, a line for each name."""
+    space = task_of(part.facts["config"]).space
+    lines = {label.format(name): images for name, images in part.by_layer("outputs").items()}
+    places = space.values(torch.from_numpy(part.arrays["cells"])).numpy()
+    note += " · one seed · brightness shown as its square root"
+    return picture_rows({"truth": part.arrays["truth"], **lines}, places, [True] * len(places), note, size=size)

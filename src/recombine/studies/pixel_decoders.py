@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from recombine.config import RunConfig
 from recombine.diagnostics.part import Part
 from recombine.studies.baseline import centre, square
-from recombine.studies.looks import COLOURS, SMALL, picture_rows, seeds_note, spread_cells, task_of, tidy
+from recombine.studies.looks import COLOURS, SMALL, keep_samples, kept_samples, seeds_note, tidy
 from recombine.studies.profiles import Profile
 from recombine.studies.study import Runs, Study
 
@@ -69,17 +68,11 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int, int],
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     """Scores of every run; pictures of the first seed."""
-    from recombine.figures import render
-
     found = Part("pixel_decoders", {"scores": []}, facts={})
     for (kind, depth, seed), run in runs.labelled(wanted(profile, seeds)):
         name = f"{NAMES[kind]}, depth {depth}"
         found.tables["scores"].append({"decoder": name, "seed": seed, "run": run.id, **run.summary})
-        if f"outputs/{name}" not in found.arrays:
-            found.facts.setdefault("config", run.config.to_dict())
-            cells = spread_cells(run.task.holdout, SHOWN)
-            truth, outputs = render(run.model, run.task, cells)
-            found.arrays.update({"cells": cells.numpy(), "truth": truth, f"outputs/{name}": outputs})
+        keep_samples(found, name, run, SHOWN)
     return found
 
 
@@ -87,13 +80,10 @@ def plot(part: Part) -> dict[str, Figure]:
     """Errors and localization by decoder; outputs for unseen pairs."""
     if not part.rows:
         return {}
-    task = task_of(part.facts["config"])
-    lines = {"truth": part.arrays["truth"], **part.by_layer("outputs")}
-    places = task.space.values(torch.from_numpy(part.arrays["cells"])).numpy()
-    note = f"unseen pairs (x, y), N = {task.space.shape[0]}, bump code · one seed · brightness shown as its square root"
+    side = part.facts["config"]["scene"]["factors"]["x"]
     return {
-        "S01_scores": _scores(part, task.space.shape[0]),
-        "S01_samples": picture_rows(lines, places, [True] * len(places), note, size=0.95),
+        "S01_scores": _scores(part, side),
+        "S01_samples": kept_samples(part, f"unseen pairs (x, y), N = {side}, bump code"),
     }
 
 

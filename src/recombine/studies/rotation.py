@@ -234,7 +234,8 @@ def _errors(part: Part) -> Figure:
         ax.set_xticks(range(0, 361, 60))
         ax.set_xlabel("angle (degrees)")
         ax.set_title(VARIANTS[variant], fontsize=10)
-        ax.legend(fontsize=7, frameon=False, loc="lower right", title="error of outputs against", title_fontsize=7)
+        ax.legend(fontsize=7, frameon=False, loc="upper right", title="outputs against", title_fontsize=7)
+        ax.set_xlim(0, 360)
         tidy(ax)
     axes[0].set_ylabel("mean squared error")
     figure.supxlabel(
@@ -262,23 +263,26 @@ def _images(part: Part, variant: str) -> Figure:
 
 
 def _embeddings(part: Part) -> Figure:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
     from recombine.figures import OUTLINE, new_figure
 
     layers = part.by_layer("embedding")
     titles = {"in": "code", "out": "output", "truth": "true images"}
-    figure = new_figure(2.3 * len(layers) + 0.6, 2.9)
+    figure = new_figure(2.2 * len(layers) + 0.8, 2.6)
     axes: Sequence[Axes] = figure.subplots(1, len(layers), squeeze=False)[0]
+    colours = ScalarMappable(Normalize(0, 360), "twilight")  # it wraps around as the angle does
     angles, held = part.arrays["embedded_angles"], part.arrays["embedded_held"].astype(bool)
     for ax, (layer, points) in zip(axes, layers.items()):
-        style: dict[str, Any] = {"cmap": "twilight", "vmin": 0, "vmax": 360}
-        dots = ax.scatter(*points[~held].T, c=angles[~held], s=9, **style)
-        ax.scatter(*points[held].T, c=angles[held], s=16, edgecolors=OUTLINE, linewidths=0.8, **style)
+        ax.scatter(*points[~held].T, color=colours.to_rgba(angles[~held]), s=9)
+        ax.scatter(*points[held].T, color=colours.to_rgba(angles[held]), s=16, edgecolors=OUTLINE, linewidths=0.8)
         ax.set_title(titles.get(layer, f"layer {layer}"), fontsize=10)
         ax.set_facecolor("0.93")
         ax.set_xticks([])
         ax.set_yticks([])
         ax.set_box_aspect(1)
-    figure.colorbar(dots, ax=list(axes), label="angle (degrees)", ticks=range(0, 361, 90), shrink=0.8)
+    figure.colorbar(colours, ax=list(axes), label="angle (degrees)", ticks=range(0, 361, 90), shrink=0.9, pad=0.01)
     method = part.facts["embedding"]["method"]
     figure.supxlabel(
         f"{'UMAP' if method == 'umap' else 'principal components'} of all angles · red rim: held out · one seed",
