@@ -11,11 +11,9 @@ import time
 from collections.abc import Iterable
 from statistics import median
 
-import torch
-
 from recombine.config import RunConfig
 from recombine.store import Store
-from recombine.training.data import Examples, drawn_rows
+from recombine.training.data import epoch_length
 from recombine.training.loop import train_seeds
 
 WARM_UP, MEASURED = 2, 6  # steps
@@ -23,10 +21,8 @@ WARM_UP, MEASURED = 2, 6  # steps
 
 def total_steps(config: RunConfig) -> int:
     """The steps a run takes unless it stops early."""
-    task, training = config.task(), config.recipe()
-    if training.steps is not None:
-        return training.steps
-    return training.total_steps(len(drawn_rows(Examples(task, training, torch.device("cpu")), training, config.seed)))
+    training = config.recipe()
+    return training.total_steps(0 if training.steps is not None else epoch_length(config.task(), training))
 
 
 class Costs:
