@@ -63,7 +63,7 @@ def reproduce(
             chosen,
             out,
             seeds=seeds,
-            device=device,
+            train=lambda configs, store: studies.train_here(configs, store, device=device),
             command=shlex.join(["recombine", *sys.argv[1:]]),
             say=lambda text: typer.echo(text, err=True),
         )

@@ -48,6 +48,8 @@ def test_a_study_runs_and_draws_and_judges_from_saved_rows(key, out, tmp_path):
     shutil.copytree(out, moved, ignore=shutil.ignore_patterns("runs", "figures"))
     part = Output(moved, "smoke").load(key)
     assert {f"{name}.png" for name in study.plot(part)} == {name for name in drawn if name.endswith("png")}
+    declared = {f"{claim}.{asked.name}" for claim in study.claims for asked in CLAIMS[claim].parts}
+    assert set(study.effects(part)) <= declared
     saved = {row["claim"]: row for row in json.loads((out / "claims.json").read_text())}
     reason = "; ".join(f"{name}: {why}" for name, why in part.missing.items())
     for verdict in judged(study, part, SEEDS, reason):

@@ -151,7 +151,7 @@ def _scores(part: Part) -> Figure:
              "additive": "cosine with the sum of stripes"}  # fmt: skip
     for (column, label), colour, marker in zip(lines.items(), COLOURS, "os^"):
         over_seeds(ax, ordered, "bumps", column, colour=colour, marker=marker, label=label)
-    ax.axhline(np.mean([row["baseline"] for row in ordered]), color="0.5", lw=0.9, ls="--",
+    ax.axhline(float(np.mean([row["baseline"] for row in ordered])), color="0.5", lw=0.9, ls="--",
                label="bump with the sum of stripes")  # fmt: skip
     ax.set_xscale("symlog", linthresh=10)
     ticks = sorted({row["bumps"] for row in ordered})

@@ -107,7 +107,7 @@ def effects(part: Part) -> Effects:
             for depth in depths
         }
         if all(of.values()):
-            numbers = {
+            numbers: dict[str, Any] = {
                 "C4.probe": np.mean([trend(group, "r2_id_to_ood") for group in of.values()]),
                 "C4.factorization": np.mean([trend(group, "factorization") for group in of.values()]),
             }

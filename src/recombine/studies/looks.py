@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")  # Okabe and Ito's
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-CODE_COLOURS = {"bump": "#0072B2", "ramp": "#D55E00", "onehot": "#009E73", "positional": "#CC79A7"}
 SMALL = 8
 
 

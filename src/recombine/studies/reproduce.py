@@ -32,6 +32,25 @@ from recombine.studies.study import Effects, Runs, Study, discover, select
 from recombine.studies.verdicts import judge
 
 Say = Callable[[str], None]
+Train = Callable[[Sequence[RunConfig], Store], dict[str, str]]  # trains runs; returns id → why of those that failed
+
+
+def train_here(
+    configs: Sequence[RunConfig], store: Store, *, device: str = "auto", progress: bool | None = None
+) -> dict[str, str]:
+    """Train runs in this process, one configuration after the other."""
+    groups: dict[str, list[RunConfig]] = {}
+    for config in configs:
+        groups.setdefault(config.seedless_hash, []).append(config)
+    failed: dict[str, str] = {}
+    for group in groups.values():
+        try:
+            store.train(group, device=device, progress=progress)
+        except TrainingInterrupted:
+            raise
+        except RecombineError as error:
+            failed |= {config.hash: str(error) for config in group if not store.is_finished(config)}
+    return failed
 
 
 @dataclass
@@ -69,10 +88,9 @@ def reproduce(
     out: Path,
     *,
     seeds: int | None = None,
-    device: str = "auto",
+    train: Train = train_here,
     command: str = "",
     say: Say = lambda text: None,
-    progress: bool | None = None,
 ) -> Report:
     """Make results and verdicts.
 
@@ -81,7 +99,7 @@ def reproduce(
         profile: How large.
         out: The output folder.
         seeds: How many seeds, if not the profile's.
-        device, progress: See `Store.train`.
+        train: How runs are trained; whatever fails there is reported and the rest goes on.
         command: What the user typed, for the record.
         say: Told what is going on, line by line.
     """
@@ -95,7 +113,7 @@ def reproduce(
     for study in chosen:
         start = time.perf_counter()
         say(f"{study.key} ({', '.join(study.results)}): {study.title}")
-        _study(study, output, profile, numbers, report, device, say, progress)
+        _study(study, output, profile, numbers, report, train, say)
         report.seconds[study.key] = round(time.perf_counter() - start, 1)
         say(f"{study.key}: {report.seconds[study.key]:.1f} s")
         about["studies"][study.key] = {"seconds": report.seconds[study.key], "finished": _now()}
@@ -110,14 +128,13 @@ def _study(
     profile: Profile,
     seeds: Sequence[int],
     report: Report,
-    device: str,
+    train: Train,
     say: Say,
-    progress: bool | None,
 ) -> None:
     """One study from runs to verdicts. What goes wrong on the way is put into the report."""
     reason, part = "", None
     try:
-        runs = trained(study, profile, seeds, output.store, device=device, say=say, progress=progress)
+        runs = trained(study, profile, seeds, output.store, train, say)
         report.failed |= runs.failed
         reason = "; ".join(f"run {name} failed: {why}" for name, why in runs.failed.items())
         part = _rows(study, output, profile, seeds, runs)
@@ -166,10 +183,8 @@ def trained(
     profile: Profile,
     seeds: Sequence[int],
     store: Store,
-    *,
-    device: str = "auto",
+    train: Train = train_here,
     say: Say = lambda text: None,
-    progress: bool | None = None,
 ) -> Runs:
     """Train all runs of a study that are not in the store, those it asks for on the way included."""
     failed: dict[str, str] = {}
@@ -178,7 +193,7 @@ def trained(
         missing = [c for c in dict.fromkeys(wanted) if not store.is_finished(c) and c.hash not in failed]
         if missing:
             say(f"  {len(missing)} of {len(set(wanted))} runs to train")
-            failed |= train(missing, store, device=device, progress=progress)
+            failed |= train(missing, store)
         known = set(wanted)
         wanted = _all_configs(study, profile, seeds, Runs(store, failed))
         if known >= set(wanted):
@@ -186,24 +201,6 @@ def trained(
     for name, why in failed.items():
         say(f"  run {name} failed: {why}")
     return Runs(store, failed)
-
-
-def train(
-    configs: Sequence[RunConfig], store: Store, *, device: str = "auto", progress: bool | None = None
-) -> dict[str, str]:
-    """Train runs; returns those that failed, and why. The only place here that trains."""
-    groups: dict[str, list[RunConfig]] = {}
-    for config in configs:
-        groups.setdefault(config.seedless_hash, []).append(config)
-    failed: dict[str, str] = {}
-    for group in groups.values():
-        try:
-            store.train(group, device=device, progress=progress)
-        except TrainingInterrupted:
-            raise
-        except RecombineError as error:
-            failed |= {config.hash: str(error) for config in group if not store.is_finished(config)}
-    return failed
 
 
 @dataclass(frozen=True)

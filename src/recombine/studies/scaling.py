@@ -128,13 +128,13 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
         if search.found is None:
             continue
         result, stripes = search.found, 2 * search.side if KINDS[search.kind] else 0
-        reached = result.reached is not None
+        bumps = -1 if result.reached is None else result.reached
         found.tables["thresholds"].append(
-            {**about, "reached": reached, "bumps": result.reached if reached else -1, "below": result.below,
-             "most": result.most, "examples": float(result.reached + stripes) if reached else math.nan}
+            {**about, "reached": bumps >= 0, "bumps": bumps, "below": result.below, "most": result.most,
+             "examples": float(bumps + stripes) if bumps >= 0 else math.nan}
         )  # fmt: skip
         tried = sorted(result.tried.items())
-        found.tables["tried"] += [{**about, "bumps": bumps, "ood_localization": found_at} for bumps, found_at in tried]
+        found.tables["tried"] += [{**about, "bumps": m, "ood_localization": placed} for m, placed in tried]
     return found
 
 

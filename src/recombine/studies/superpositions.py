@@ -14,7 +14,7 @@ from recombine.diagnostics.superposition import Superposition, superposition, su
 from recombine.store import StoredRun
 from recombine.studies.baseline import CODE_LABELS, cnn
 from recombine.studies.looks import (
-    CODE_COLOURS,
+    COLOURS,
     SMALL,
     grid_outputs,
     picture_rows,
@@ -154,22 +154,22 @@ def _cosines(part: Part) -> Figure:
     figure = new_figure(3.6 * len(codes), 3.0)
     axes = figure.subplots(1, len(codes), squeeze=False, sharey=True)[0]
     lines = {
-        "cosine": ("output with superposition", None),
-        "cosine_truth": ("output with truth", "#56B4E9"),
+        "cosine": ("output with superposition", COLOURS[1]),
+        "cosine_truth": ("output with truth", COLOURS[0]),
         "truth_superposition": ("truth with superposition", "0.45"),
     }
     middles = (BINS[1:] + BINS[:-1]) / 2
     for ax, code in zip(axes, codes):
         for name, (label, colour) in lines.items():
             counts = part.arrays[f"histogram/{code}/{name}"]
-            ax.step(middles, counts, where="mid", color=colour or CODE_COLOURS[code], label=label,
-                    lw=1.6 if colour is None else 1.1, ls="--" if name == "truth_superposition" else "-")  # fmt: skip
+            style = {"lw": 1.1, "ls": "--"} if name == "truth_superposition" else {"lw": 1.6}
+            ax.step(middles, counts, where="mid", color=colour, label=label, **style)
         tidy(ax)
         ax.set_title(CODE_LABELS[code], fontsize=10)
         ax.set_xlabel("cosine, mean ID output taken off", fontsize=SMALL)
         ax.set_xlim(-0.5, 1)
     axes[0].set_ylabel(f"OOD cells of {seeds_note(row['seed'] for row in part.rows)}", fontsize=SMALL)
-    axes[0].legend(frameon=False, fontsize=7, loc="upper left")
+    axes[-1].legend(frameon=False, fontsize=7, loc="upper right")
     return figure
 
 

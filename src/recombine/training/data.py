@@ -111,6 +111,14 @@ def n_bumps(training: Training, n_id: int) -> int | None:
     return training.bumps if training.bump_share is None else round(training.bump_share * n_id)
 
 
+def epoch_length(task: Task, training: Training) -> int:
+    """How many rows an epoch has (the length of `drawn_rows`), without rendering anything."""
+    n_id = task.holdout.n_id
+    bumps = n_bumps(training, n_id)
+    cells = bumps if bumps is not None else training.samples if training.sampling == "replacement" else n_id
+    return cells + (sum(task.space.shape) * training.stripe_repeats if training.stripes else 0)
+
+
 def drawn_rows(examples: Examples, training: Training, seed: int) -> Int[Tensor, " row"]:
     """The rows one seed passes over in every epoch, with their repetitions."""
     n_id = len(examples.id_cells)
