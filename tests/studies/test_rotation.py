@@ -3,6 +3,7 @@
 import json
 import math
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from recombine.diagnostics.part import Part
 from recombine.scenes.mnist import packaged_digits
 from recombine.scenes.rotated_digit import packed
 from recombine.studies.profiles import profile, with_digits
-from recombine.studies.rotation import blended, config, correlation, effects
+from recombine.studies.rotation import SIZES, blended, config, correlation, effects
 
 SMOKE = profile("smoke")
 
@@ -41,6 +42,17 @@ def test_the_paper_profile_is_the_papers_setting():
     assert run.decoder == {"kind": "deconv", "width": 128, "batch_norm": True, "sigmoid": True}
     assert run.scene["digits"] == [4]
     assert run.task().encoding.size == 2
+
+
+@pytest.mark.parametrize(("column", "name"), [(2, "quick"), (3, "standard"), (4, "paper")])
+def test_the_guide_names_the_sizes(column, name):
+    guide = (Path(__file__).parents[2] / "docs/reproduce.md").read_text(encoding="utf-8")
+    [row] = [line.split("|") for line in guide.splitlines() if line.startswith("| rotation (R12) |")]
+    sizes, recipe = SIZES[name], config(profile(name), "several", 0).recipe()
+    assert row[column].strip() == (
+        f"width {sizes.width}, {sizes.angles} angles, {recipe.epochs} epochs; "
+        f"{len(sizes.digits)} digits × {sizes.several_angles} angles"
+    )
 
 
 def test_a_blend_goes_from_edge_to_edge():

@@ -1,7 +1,7 @@
 """Images of the ten digits: those that come with the package, or a user's own in MNIST's file format.
 
 Those of the package are in digits.safetensors, as numbers 0 … 255: ten training images of MNIST (Y. LeCun, C. Cortes,
-C. Burges), the first one of each class, training indices 1, 3, 5, 7, 2, 0, 13, 15, 17 and 4. digits.NOTICE.md beside
+C. Burges), the first one of each class, training indices 1, 3, 5, 7, 2, 0, 13, 15, 17 and 4. digits.NOTICE.txt beside
 it has their licence. Nothing is ever downloaded.
 
 A user's files are IDX files, gzipped or not: `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`. The first image
