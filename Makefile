@@ -4,10 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo reproduce test lint bench clean
 
 demo: $(READY)
 	$(BIN)/recombine demo --out demo
+
+reproduce: $(READY)
+	$(BIN)/recombine reproduce all --profile quick --out reproduction
 
 test: lint
 	$(BIN)/pytest
@@ -28,4 +31,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) demo runs bench.json
+	rm -rf $(VENV) demo reproduction runs bench.json

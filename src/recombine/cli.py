@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import recombine
-from recombine import cli_diagnose, cli_sweep
+from recombine import cli_diagnose, cli_reproduce, cli_sweep
 
 app = typer.Typer(
     name="recombine",
@@ -258,3 +258,4 @@ def main() -> None:
 
 cli_diagnose.register(app)
 cli_sweep.register(app)
+cli_reproduce.register(app)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -110,13 +110,21 @@ def render(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> tuple[n
     return task.targets(values).cpu().numpy(), outputs.cpu().numpy()
 
 
-def show_image(ax: Axes, image: Float[np.ndarray, "row column"], label: str = "", *, held_out: bool = False) -> None:
-    """One image, framed in the outline's colour if its combination was held out.
+def show_image(
+    ax: Axes,
+    image: Float[np.ndarray, "row column"],
+    label: str = "",
+    *,
+    held_out: bool = False,
+    row_0: Literal["bottom", "top"] = "bottom",
+) -> None:
+    """One image, framed in the outline's colour if its combination was held out; `row_0` as the scene has it.
 
     Brightness 0 … 1 is shown as its square root: what a failing decoder leaves is faint.
     """
     norm = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
-    ax.imshow(image, cmap="gray", norm=norm, interpolation="nearest", origin="lower")
+    origin = "lower" if row_0 == "bottom" else "upper"
+    ax.imshow(image, cmap="gray", norm=norm, interpolation="nearest", origin=origin)
     ax.set_xticks([])
     ax.set_yticks([])
     ax.set_title(label, fontsize=8)
@@ -138,8 +146,9 @@ def samples(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> Figure
     axes = figure.subplots(2, len(cells), squeeze=False)
     for column in range(len(cells)):
         place = ", ".join(f"{name}={v:g}" for name, v in zip(task.space.names, values[column]))
-        show_image(axes[0, column], truth[column], place, held_out=bool(held[column]))
-        show_image(axes[1, column], outputs[column], held_out=bool(held[column]))
+        style: dict[str, Any] = {"held_out": bool(held[column]), "row_0": task.scene.row_0}
+        show_image(axes[0, column], truth[column], place, **style)
+        show_image(axes[1, column], outputs[column], **style)
     axes[0, 0].set_ylabel("truth")
     axes[1, 0].set_ylabel("output")
     return figure
@@ -157,8 +166,10 @@ def comparison(
     held = task.holdout.mask.ravel()[list(cells)]
     values = task.space.values(torch.tensor(cells)).tolist()
     limits = (max(min(e.min() for e in errors.values()), 1e-7), max(e.max() for e in errors.values()))
-    figure = new_figure(3.1 * (len(errors) + 1.35), 3.0 + 1.15 * (1 + len(errors)))
-    parts: Any = figure.subfigures(2, 1, height_ratios=[3.0, 1.15 * (1 + len(errors))])
+    width = 3.1 * (len(errors) + 1.35)
+    pictures_height = max(1.15, 0.75 * width / (len(cells) + 1.5)) * (1 + len(errors))
+    figure = new_figure(width, 3.0 + pictures_height)
+    parts: Any = figure.subfigures(2, 1, height_ratios=[3.0, pictures_height])
     top, bottom = parts
     landscapes = top.subplots(1, len(errors) + 1)
     hold_out = task.holdout.plot(landscapes[0])
@@ -173,7 +184,8 @@ def comparison(
     for column, place in enumerate(values):
         label = ", ".join(f"{name}={v:g}" for name, v in zip(task.space.names, place))
         for row, image in enumerate([truth[column], *(outputs[name][column] for name in errors)]):
-            show_image(pictures[row, column], image, label if row == 0 else "", held_out=bool(held[column]))
+            style = {"held_out": bool(held[column]), "row_0": task.scene.row_0}
+            show_image(pictures[row, column], image, label if row == 0 else "", **style)
     for row, name in enumerate(["truth", *errors]):
         pictures[row, 0].set_ylabel(name, rotation=0, ha="right", va="center")
     bottom.supxlabel("red frame: a pair never seen in training · brightness is shown as its square root", fontsize=8)

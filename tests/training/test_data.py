@@ -160,3 +160,18 @@ def test_rendering_batch_by_batch_equals_the_table(monkeypatch):
     assert streamed._table is None
     for a, b in zip(table.batch(rows), streamed.batch(rows)):
         assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        recipe("paper", samples=500),
+        recipe("recommended"),
+        recipe("recommended", bumps=7),
+        recipe("recommended", bump_share=0.25, stripes=True, stripe_repeats=3),
+        recipe("paper", stripes=True),
+    ],
+)
+def test_the_length_of_an_epoch_is_known_without_rendering(training):
+    task = small_task()
+    assert data.epoch_length(task, training) == len(drawn_rows(Examples(task, training, CPU), training, seed=0))

@@ -68,6 +68,29 @@ def test_seeds_trained_together_equal_seeds_trained_alone(task):
     assert not torch.equal(together[0].losses, together[1].losses)
 
 
+def test_batch_norms_averages_are_trained_together_and_alone(task):
+    model = rc.decoders.Deconv(task, width=4)
+    together, alone = (
+        rc.train_seeds(model, task, [0, 1], training=fast(steps=25, evaluate_every=7), together=t)
+        for t in (True, False)
+    )
+    for a, b in zip(together, alone):
+        torch.testing.assert_close(a.losses, b.losses, rtol=1e-3, atol=1e-7)
+        for (name, mine), its in zip(a.model.named_buffers(), b.model.buffers(), strict=True):
+            torch.testing.assert_close(mine, its, rtol=1e-2, atol=1e-4)
+            if "tracked" in name:
+                assert mine == 25  # evaluations leave the averages alone
+    assert all(int(b) == 0 for name, b in model.named_buffers() if "tracked" in name)
+
+
+def test_a_trained_model_is_in_evaluation_mode(task):
+    """So that an image does not depend on the others of its batch, nor the averages on who looks."""
+    run = rc.train(rc.decoders.Deconv(task, width=4), task, training=fast(steps=5))
+    assert not run.model.training
+    again = rc.train(run.model, task, fresh=False, training=fast(steps=3))
+    assert {int(b) for name, b in again.model.named_buffers() if "tracked" in name} == {8}
+
+
 def test_a_seed_has_the_same_bits_whatever_seeds_are_stacked_with_it(task):
     """So that what is left of a batch after a kill goes on as if nothing had happened."""
     model = rc.decoders.MLP(task, width=32)

@@ -24,6 +24,7 @@ TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5"
         "training.steps=150", "training.evaluate_every=7"]  # fmt: skip
 MODELS = {
     "cnn": [*TINY, "decoder.kind=cnn", "decoder.depth=2", "decoder.width=8"],
+    "deconv": [*TINY, "decoder.kind=deconv", "decoder.width=4"],  # whose batch norm has averages to keep
     "mlp, three seeds together": [*TINY, "decoder.kind=mlp", "decoder.width=32", "training.stop_below=0.004"],
 }
 # Checkpoints after every step, and slow enough for a kill to land in the middle of the run.
@@ -66,6 +67,7 @@ def wait_for_step(path: Path, step: int, process):
     ("name", "stop", "steps"),
     [
         ("cnn", signal.SIGKILL, (20, 45)),
+        ("deconv", signal.SIGKILL, (20,)),
         ("mlp, three seeds together", signal.SIGKILL, (20, 45)),
         ("mlp, three seeds together", signal.SIGINT, (30,)),
     ],

@@ -2,6 +2,7 @@
 
 from recombine.decoders.cnn import CNN
 from recombine.decoders.decoder import DECODERS, Decoder, load
+from recombine.decoders.deconv import Deconv
 from recombine.decoders.encoder import Encoder
 from recombine.decoders.mlp import MLP
 from recombine.decoders.pixels import PixelMLP, Transformer
@@ -13,6 +14,7 @@ __all__ = [
     "DECODERS",
     "MLP",
     "Decoder",
+    "Deconv",
     "Encoder",
     "FactorRendered",
     "FactorRenderer",

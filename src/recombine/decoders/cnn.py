@@ -43,7 +43,7 @@ class CNN(Decoder):
         side, goal = FIRST_SIDE, max(self.sizes.image_shape)
         for index in range(2, depth + 2):
             if side < goal:
-                layers[str(index)] = _layer(Doubling(width))
+                layers[str(index)] = _layer(Doubling(width, width))
                 side *= 2
             else:
                 layers[str(index)] = _layer(SameConvolution(width, width))
@@ -87,14 +87,14 @@ class Spread(nn.ConvTranspose2d):
 class Doubling(nn.ConvTranspose2d):
     """A kernel-4, stride-2 transposed convolution. Its bias is added apart: oneDNN's gradient of it is 20× slower."""
 
-    def __init__(self, width: int) -> None:
-        super().__init__(width, width, 4, stride=2, padding=1)
+    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
+        super().__init__(inputs, outputs, 4, stride=2, padding=1, bias=bias)
 
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, image: Float[Tensor, "batch channel row column"]
-    ) -> Float[Tensor, "batch channel row2 column2"]:
-        assert self.bias is not None
-        return F.conv_transpose2d(image, self.weight, stride=2, padding=1) + self.bias[:, None, None]
+    ) -> Float[Tensor, "batch channel2 row2 column2"]:
+        doubled = F.conv_transpose2d(image, self.weight, stride=2, padding=1)
+        return doubled if self.bias is None else doubled + self.bias[:, None, None]
 
 
 class SameConvolution(nn.Conv2d):

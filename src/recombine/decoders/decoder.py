@@ -83,7 +83,7 @@ class Decoder(nn.Module):
 
 
 def load(folder: str | Path) -> Decoder:
-    """Read a decoder of any kind that `save_pretrained` wrote. Nothing in the folder is executed."""
+    """Read a decoder that `save_pretrained` wrote, of any kind, in evaluation mode. Nothing there is executed."""
     folder = Path(folder)
     config = read_json(folder / "config.json")
     try:
@@ -101,4 +101,4 @@ def load(folder: str | Path) -> Decoder:
         model.load_state_dict(tensors)
     except RuntimeError as error:
         raise StoreError(f"{folder / 'model.safetensors'} does not fit its config.json: {error}") from error
-    return model
+    return model.eval()

@@ -28,18 +28,8 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
     parts: dict[str, Any] = {}
     files: dict[str, str] = {}
     for name, part in diagnosis.parts.items():
-        tables = {}
-        for table, rows in part.tables.items():
-            path = folder / f"{name}-{table}.csv"
-            write_text(path, to_csv(rows))
-            files[path.name] = file_digest(path)
-            tables[table] = column_types(rows)
-        if part.arrays:
-            path = folder / f"{name}.safetensors"
-            write_tensors(path, {n: torch.from_numpy(np.ascontiguousarray(a)) for n, a in part.arrays.items()})
-            files[path.name] = file_digest(path)
-        parts[name] = {"tables": tables, "arrays": list(part.arrays), "facts": json_able(part.facts),
-                       "missing": part.missing}  # fmt: skip
+        parts[name], written = write_part(part, folder, folder)
+        files |= {path.name: file_digest(path) for path in written}
     content = {
         "format": FORMAT,
         "space": [{"name": name, **config} for name, config in _factors(diagnosis.space)],
@@ -76,7 +66,7 @@ def read_diagnosis(folder: Path) -> dict[str, Any]:
             "space": space,
             "holdout": None if content["holdout"] is None else HOLDOUTS.build(content["holdout"], space),
             "layers": tuple(content["layers"]),
-            "parts": {name: _part(folder, name, given) for name, given in content["parts"].items()},
+            "parts": {name: read_part(name, given, folder, folder) for name, given in content["parts"].items()},
             "verdict": Verdict.from_json(content["verdict"]),
             "facts": content["facts"],
             "source": content["source"],
@@ -87,10 +77,25 @@ def read_diagnosis(folder: Path) -> dict[str, Any]:
         raise StoreError(f"{folder / MAIN} cannot be read: {error!r}.") from error
 
 
-def _part(folder: Path, name: str, given: dict[str, Any]) -> Part:
-    tables = {
-        table: from_csv((folder / f"{name}-{table}.csv").read_text(encoding="utf-8"), types)
+def write_part(part: Part, tables: Path, arrays: Path) -> tuple[dict[str, Any], list[Path]]:
+    """Write a part as `<part>-<table>.csv` and `<part>.safetensors`; returns what `read_part` needs, and the files."""
+    types, files = {}, []
+    for table, rows in part.tables.items():
+        files.append(tables / f"{part.name}-{table}.csv")
+        write_text(files[-1], to_csv(rows))
+        types[table] = column_types(rows)
+    if part.arrays:
+        files.append(arrays / f"{part.name}.safetensors")
+        write_tensors(files[-1], {n: torch.from_numpy(np.ascontiguousarray(a)) for n, a in part.arrays.items()})
+    entry = {"tables": types, "arrays": list(part.arrays), "facts": json_able(part.facts), "missing": part.missing}
+    return entry, files
+
+
+def read_part(name: str, given: dict[str, Any], tables: Path, arrays: Path) -> Part:
+    """What `write_part` wrote, given what it returned."""
+    rows = {
+        table: from_csv((tables / f"{name}-{table}.csv").read_text(encoding="utf-8"), types)
         for table, types in given["tables"].items()
     }
-    arrays = read_tensors(folder / f"{name}.safetensors")[0] if given["arrays"] else {}
-    return Part(name, tables, {n: arrays[n].numpy() for n in given["arrays"]}, given["facts"], dict(given["missing"]))
+    found = read_tensors(arrays / f"{name}.safetensors")[0] if given["arrays"] else {}
+    return Part(name, rows, {n: found[n].numpy() for n in given["arrays"]}, given["facts"], dict(given["missing"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Bool, Float, Real
 from torch import Tensor
@@ -11,6 +11,7 @@ from recombine.factors import FactorSpace
 from recombine.registry import Family
 
 SCENES = Family("scene", (FactorSpace,))
+LONGEST = 60  # signs of a parameter in a repr; images are parameters too
 
 
 class Scene:
@@ -20,12 +21,14 @@ class Scene:
         space: The factor space.
         image_shape: (rows, columns).
         inverted: Whether the object is dark on a bright ground.
+        row_0: Where row 0 is when the image is drawn: a bump's y counts upwards, a photograph's rows downwards.
     """
 
     config: dict[str, Any] = {}  # noqa: RUF012 (replaced, never changed; empty for scenes that are not registered)
     space: FactorSpace
     image_shape: tuple[int, int]
     inverted: bool = False
+    row_0: ClassVar[Literal["bottom", "top"]] = "bottom"
 
     def __call__(
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
@@ -40,5 +43,6 @@ class Scene:
         return None
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{k}={v}" for k, v in self.config.items() if k != "kind" and v is not None)
+        given = [f"{k}={v}" for k, v in self.config.items() if k != "kind" and v is not None]
+        shown = ", ".join(text if len(text) <= LONGEST else f"{text[:LONGEST]}…" for text in given)
         return f"{type(self).__name__}({shown}) of {self.space}, {self.image_shape[0]}×{self.image_shape[1]} pixels"

@@ -16,6 +16,7 @@ from recombine.config import RunConfig
 from recombine.decoders import FactorRendered
 from recombine.errors import InputError
 from recombine.store import Store, StoredRun
+from recombine.studies.baseline import corner, square
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,13 +30,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "both": {**ENTROPY, **VARIANCE},
 }
 SETTING = [
-    "scene.factors.x=32",
-    "scene.factors.y=32",
+    *square(32),
+    *corner(32),
     "scene.sigma=1.5",
     "scene.pixel_centres=half",
     "encoding.kind=onehot",
-    "holdout.kind=corner",
-    "holdout.threshold=12",
     "decoder.kind=rendered",
 ]
 LOOKS = {  # Okabe and Ito's colours, told apart by shape as well
@@ -120,11 +119,12 @@ def ablation(
     rows = []
     for variant, wanted in configs(seeds, epochs, variants, setting).items():
         runs = store.train(wanted, device=device, progress=progress)
-        rows += [_row(variant, run) for run in runs]
+        rows += [row(variant, run) for run in runs]
     return rows
 
 
-def _row(variant: str, run: StoredRun) -> AblationRow:
+def row(variant: str, run: StoredRun) -> AblationRow:
+    """The row of one run."""
     assert isinstance(run.model, FactorRendered)
     renderer = run.model.renderer
     means = run.scores.summary(resamples=1)

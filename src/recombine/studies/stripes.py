@@ -6,7 +6,7 @@ plot(results.pictures, results.rows).savefig("stripes.png")
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,23 +18,13 @@ from recombine.config import RunConfig
 from recombine.diagnostics.conjunction import conjunction, foreground, sum_of_single_factors
 from recombine.errors import InputError
 from recombine.store import Store, StoredRun
+from recombine.studies.baseline import REMEDY, REMEDY_STEPS
 from recombine.task import Task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BUMPS = (0, 10, 50, 100)
-SETTING = [
-    "encoding.kind=bump",
-    "holdout.kind=centre",
-    "decoder.kind=cnn",
-    "decoder.depth=4",
-    "decoder.width=32",
-    "training.kind=recommended",
-    "training.stripes=true",
-]
-# An epoch of 56 stripes is short: lengths are given in steps, so that every m gets the same number of them.
-STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -84,13 +74,16 @@ class FewShot:
 
 
 def configs(
-    bumps: Iterable[int] = BUMPS, seeds: Iterable[int] = range(4), steps: int = STEPS, setting: Sequence[str] = ()
+    bumps: Iterable[int] = BUMPS,
+    seeds: Iterable[int] = range(4),
+    steps: int = REMEDY_STEPS,
+    setting: Sequence[str] = (),
 ) -> dict[int, list[RunConfig]]:
     """Number of bumps → one configuration per seed."""
     seeds = list(seeds)
     if not seeds:
         raise InputError("The study needs at least one seed. Got none.")
-    common = [*SETTING, f"training.steps={steps}", *setting]
+    common = [*REMEDY, "training.stripes=true", f"training.steps={steps}", *setting]
     return {m: [RunConfig.parse([*common, f"training.bumps={m}", f"seed={seed}"]) for seed in seeds] for m in bumps}
 
 
@@ -99,7 +92,7 @@ def few_shot(
     bumps: Iterable[int] = BUMPS,
     seeds: Iterable[int] = range(4),
     *,
-    steps: int = STEPS,
+    steps: int = REMEDY_STEPS,
     setting: Sequence[str] = (),
     shown: int = 6,
     device: str = "auto",
@@ -118,12 +111,13 @@ def few_shot(
     """
     wanted = configs(bumps, seeds, steps, setting)
     runs = {m: store.train(group, device=device, progress=progress) for m, group in wanted.items()}
-    rows = [_row(m, run) for m, group in runs.items() for run in group]
+    rows = [row(m, run) for m, group in runs.items() for run in group]
     first = {m: group[0] for m, group in runs.items()}
     return FewShot(rows, pictures(first, shown))
 
 
-def _row(bumps: int, run: StoredRun) -> StripeRow:
+def row(bumps: int, run: StoredRun) -> StripeRow:
+    """The row of one run."""
     means = run.scores.summary(resamples=1)
     found = conjunction(run.model, run.task)
     return StripeRow(
@@ -157,16 +151,23 @@ def pictures(runs: dict[int, StoredRun], shown: int = 6) -> Pictures:
     return Pictures(values.numpy(), truth.numpy(), added.numpy(), outputs, some.config.seed)
 
 
-def plot(shown: Pictures, rows: Sequence[StripeRow]) -> Figure:
-    """Truth, the sum of the stripes, and the outputs for every m, with the scores over seeds. Nothing is trained."""
+def plot(shown: Pictures, rows: Sequence[StripeRow], labels: Mapping[int, str] | None = None) -> Figure:
+    """Truth, the sum of the stripes, and the outputs for every m, with the scores over seeds. Nothing is trained.
+
+    Args:
+        shown: The pictures.
+        rows: The scores.
+        labels: How to call numbers of bumps, if not "m bumps".
+    """
     from recombine.figures import new_figure, show_image
 
     lines = {"truth": shown.truth, "sum of stripes": shown.added / 2}
     notes = {"truth": "", "sum of stripes": "(half as bright)"}
     for m, outputs in shown.outputs.items():
         group = [row for row in rows if row.bumps == m]
-        lines[f"{m} bumps"] = outputs
-        notes[f"{m} bumps"] = "\n".join(
+        name = (labels or {}).get(m, f"{m} bumps")
+        lines[name] = outputs
+        notes[name] = "\n".join(
             f"{label} {_spread([getattr(row, key) for row in group])}"
             for label, key in (("found", "ood_localization"), ("additive", "additive"), ("bump", "composed"))
         )

@@ -22,6 +22,7 @@ import numpy as np
 from recombine.config import RunConfig
 from recombine.errors import InputError
 from recombine.store import Store
+from recombine.studies.baseline import REMEDY, REMEDY_STEPS, centre, square
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,15 +30,6 @@ if TYPE_CHECKING:
 LEVEL = 0.9
 RESOLUTION = 0.1
 RESAMPLES = 1000
-SETTING = [
-    "encoding.kind=bump",
-    "holdout.kind=centre",
-    "decoder.kind=cnn",
-    "decoder.depth=4",
-    "decoder.width=32",
-    "training.kind=recommended",
-]
-STEPS = 1000
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito's
 MARKERS = ("o", "s", "^", "D")
 
@@ -145,13 +137,20 @@ def bracket(
 
 
 def config(
-    side: int, bumps: int, seed: int, *, stripes: bool = True, steps: int = STEPS, setting: Sequence[str] = ()
+    side: int,
+    bumps: int,
+    seed: int,
+    *,
+    stripes: bool = True,
+    steps: int = REMEDY_STEPS,
+    setting: Sequence[str] = (),
+    holdout: Sequence[str] | None = None,
 ) -> RunConfig:
-    """One run of the search: an N×N plane whose middle 6/28 … 22/28 is held out."""
-    edges = [f"holdout.lo={round(6 * side / 28)}", f"holdout.hi={round(22 * side / 28)}"]
-    sizes = [f"scene.factors.x={side}", f"scene.factors.y={side}"]
+    """One run of the search: an N×N plane whose middle 6/28 … 22/28 is held out, unless another hold-out is given."""
+    common = [word for word in REMEDY if not word.startswith("holdout.")]
+    held = centre(side) if holdout is None else holdout
     about = [f"training.stripes={str(stripes).lower()}", f"training.steps={steps}", f"training.bumps={bumps}"]
-    return RunConfig.parse([*SETTING, *sizes, *edges, *about, *setting, f"seed={seed}"])
+    return RunConfig.parse([*common, *square(side), *held, *about, *setting, f"seed={seed}"])
 
 
 def threshold(
@@ -163,7 +162,7 @@ def threshold(
     most: int | None = None,
     level: float = LEVEL,
     resolution: float = RESOLUTION,
-    steps: int = STEPS,
+    steps: int = REMEDY_STEPS,
     setting: Sequence[str] = (),
     device: str = "auto",
     progress: bool | None = None,

@@ -101,12 +101,22 @@ def check_data(task: Task, training: Training) -> None:
             "There is nothing to train on: bumps=0 and no stripes. Set training.stripes=true or bumps > 0."
         )
     if training.stripes:
-        task.encoding(*stripes(task.space))  # refuses if some factor has no code for being absent
+        values, present = stripes(task.space)
+        task.encoding(values, present)  # refuses if some factor has no code for being absent
+        task.scene(values[:1], present[:1])  # refuses if there is no image without some factor
 
 
 def n_bumps(training: Training, n_id: int) -> int | None:
     """How many distinct ID cells the recipe asks for; None if it does not say."""
     return training.bumps if training.bump_share is None else round(training.bump_share * n_id)
+
+
+def epoch_length(task: Task, training: Training) -> int:
+    """How many rows an epoch has (the length of `drawn_rows`), without rendering anything."""
+    n_id = task.holdout.n_id
+    bumps = n_bumps(training, n_id)
+    cells = bumps if bumps is not None else training.samples if training.sampling == "replacement" else n_id
+    return cells + (sum(task.space.shape) * training.stripe_repeats if training.stripes else 0)
 
 
 def drawn_rows(examples: Examples, training: Training, seed: int) -> Int[Tensor, " row"]:

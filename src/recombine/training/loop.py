@@ -42,7 +42,7 @@ class Run:
     """A trained model and how it came about.
 
     Attributes:
-        model: The trained network.
+        model: The trained network; a `Decoder` is in evaluation mode.
         task: What it was trained on.
         seed: Its seed.
         training: The recipe.
@@ -81,7 +81,7 @@ def train(
     checkpoint_seconds: float = 60.0,
     progress: bool | None = None,
 ) -> Run:
-    """Train a model in place on a task's ID combinations.
+    """Train a model in place on a task's ID combinations; a `Decoder` is left in evaluation mode.
 
     Args:
         model: A decoder, or any module from the task's inputs to its targets.
@@ -421,6 +421,8 @@ class Loop:
             with torch.no_grad():
                 for name, target in [*model.named_parameters(), *model.named_buffers()]:
                     target.copy_(tensors[name])
+            if isinstance(model, Decoder):
+                model.eval()
             steps = int(state.history[-1]["step"])
             outcomes.append(
                 Run(

@@ -1,0 +1,202 @@
+"""Effect sizes of every study from hand-made rows, and the maths behind them against closed forms."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import recombine as rc
+from recombine.diagnostics.part import Part
+from recombine.studies import (
+    after_stripes,
+    depths,
+    few_shot,
+    landscapes,
+    layers,
+    rendering,
+    scaling,
+    similarities,
+    superpositions,
+)
+from recombine.studies.claims import CLAIMS
+from recombine.studies.layerwise import loss_of_factorization, roughness, trend, warp
+from recombine.studies.verdicts import judge
+
+SEEDS = (0, 1, 2)
+
+
+def outcome(claim: str, effects) -> str:
+    return judge(CLAIMS[claim], effects, SEEDS).outcome
+
+
+def run_layers(scores, **about):
+    """Rows of one run: the code, hidden layers and the image."""
+    kinds = ["in", *["hidden"] * (len(scores) - 2), "out"]
+    return [{**about, "layer": i, "kind": k, "factorization": f, "r2_id_to_ood": f} for i, (k, f) in
+            enumerate(zip(kinds, scores))]  # fmt: skip
+
+
+def test_landscapes_look_at_the_worst_case():
+    rows = [
+        {"holdout": h, "code": c, "seed": s, "id_localization": 1.0, "ood_localization": 0.3, "id_mse": 1e-5,
+         "ood_mse": 1e-3 * (1 + s / 10)}
+        for h in ("centre", "corner") for c in ("bump", "ramp", "onehot", "positional") for s in SEEDS
+    ]  # fmt: skip
+    part = Part("landscapes", {"scores": rows})
+    assert outcome("C1", landscapes.effects(part)) == "reproduced"
+    for row in rows:
+        if row["code"] == "positional":
+            row["ood_localization"] = 0.97
+    assert outcome("C1", landscapes.effects(part)) == "not reproduced"
+    del rows[0]  # a seed that lacks a run has no number
+    assert set(landscapes.effects(part)["C1.learnt"]) == {1, 2}
+
+
+def test_superpositions_are_judged_on_the_centred_output_side():
+    rows = [
+        {"code": c, "seed": s, "side": side, "centred": centred, "energy": 0.8 + s / 100 if centred else 0.1,
+         "nearer": 0.2 + s / 100 if centred else -1.0}
+        for c in ("bump", "ramp") for s in SEEDS for side in ("output",) for centred in (False, True)
+    ]  # fmt: skip
+    assert outcome("C2", superpositions.effects(Part("superpositions", {"medians": rows}))) == "reproduced"
+
+
+@pytest.mark.parametrize(("ramp", "expected"), [(0.2, "reproduced"), (0.6, "not reproduced")])
+def test_agreement_must_be_higher_for_the_bump_code(ramp, expected):
+    rows = [
+        {"code": c, "seed": s, "similarity": kind, "correlation": r + s / 1000, "null_high": 0.1}
+        for c, r in (("bump", 0.5), ("ramp", ramp))
+        for s in SEEDS
+        for kind in ("cosine", "l2")
+    ]
+    assert outcome("C3", similarities.effects(Part("similarities", {"agreement": rows}))) == expected
+
+
+def test_layers():
+    falling, steep = [1.0, 0.9, 0.8, 0.7, 0.9], [1.0, 0.7, 0.4, 0.9]
+    table, warps = [], []
+    for seed in SEEDS:
+        for code in ("bump", "ramp"):
+            shallow = steep if code == "ramp" else [1.0, 0.95, 0.9, 0.9]
+            table += run_layers(shallow, code=code, depth=2, seed=seed)
+            table += run_layers(falling, code=code, depth=3, seed=seed)
+            warps.append({"code": code, "depth": 3, "seed": seed, "distortion_ood": 0.5, "distortion_id": 0.1})
+    part = Part("layers", {"layers": table, "warp": warps}, facts={"depth": 3})
+    found = layers.effects(part)
+    assert found["C4.factorization"] == dict.fromkeys(SEEDS, -1.0)
+    assert found["C5.than_bump"][0] == pytest.approx(0.3 - 0.05)
+    assert found["C5.than_deep"][0] == pytest.approx(0.3 - 0.1)
+    assert [outcome(claim, found) for claim in ("C4", "C5", "C6")] == ["reproduced"] * 3
+
+
+def test_depths_tell_opposite_warps_from_equal_ones():
+    def part(mlp_warp: float) -> Part:
+        rows, warps, configs = [], [], {}
+        for decoder, scores, w in (("cnn", [1.0, 0.9, 1.0], -0.4), ("mlp", [1.0, 0.6, 1.0], mlp_warp)):
+            for code in ("bump", "ramp"):
+                configs[f"{decoder}/{code}/4"] = {}
+                for seed in SEEDS:
+                    about = {"decoder": decoder, "code": code, "depth": 4, "seed": seed}
+                    rows += run_layers(scores, **about)
+                    warps.append({**about, "warp": w + seed / 1000})
+        return Part("depths", {"layers": rows, "warp": warps}, facts={"depth": 4, "configs": configs})
+
+    opposite = depths.effects(part(0.3))
+    assert opposite["C14.opposite_bump"][0] == pytest.approx(0.3)
+    assert opposite["C14.factorization"][1] == pytest.approx(0.3)
+    assert outcome("C14", opposite) == "reproduced"
+    same = depths.effects(part(-0.2))
+    assert same["C14.opposite_ramp"][0] == pytest.approx(-0.2)
+    assert outcome("C14", same) == "not reproduced"
+
+
+@pytest.mark.parametrize(("both", "expected"), [(5e-5, "reproduced"), (5e-4, "not reproduced")])
+def test_the_ablation(both, expected):
+    errors = {"none": (1e-6, 3e-2), "entropy": (2e-6, 2e-2), "variance": (4e-5, 1e-4), "both": (4e-5, both)}
+    rows = [
+        {"variant": v, "seed": s, "id_mse": i * (1 + s / 50), "ood_mse": o * (1 + s / 50),
+         "banding": 0.6 if v == "none" else 0.99, "roughness_ood": 0.5 if v == "none" else 0.1}
+        for v, (i, o) in errors.items() for s in SEEDS
+    ]  # fmt: skip
+    found = rendering.effects(Part("rendering", {"ablation": rows}))
+    assert outcome("C7", found) == expected
+    assert outcome("C8", found) == "reproduced"
+
+
+def test_few_bumps():
+    rows = [
+        {"bumps": m, "seed": s, "additive": a, "composed": c, "ood_localization": 1.0}
+        for m, a, c in ((0, 0.84, 0.77), (100, 0.51, 0.97)) for s in SEEDS
+    ]  # fmt: skip
+    part = Part("few_shot", {"runs": rows}, facts={"many": 100})
+    assert outcome("C9", few_shot.effects(part)) == "reproduced"
+    assert outcome("C10", few_shot.effects(part)) == "reproduced"
+    for row in rows:
+        row["additive"], row["composed"] = 0.6, 0.9
+    assert outcome("C9", few_shot.effects(part)) == "not reproduced"
+    assert outcome("C10", few_shot.effects(part)) == "inconclusive"  # no gain, and exactly at the threshold
+
+
+def test_the_slope_of_each_seed():
+    rows = [
+        {"kind": kind, "side": n, "seed": s, "reached": True, "examples": float(a * n**power)}
+        for kind, a, power in (("bumps", 0.01, 3), ("stripes + bumps", 2, 1)) for n in (16, 24, 32) for s in SEEDS
+    ]  # fmt: skip
+    part = Part("scaling", {"thresholds": rows})
+    found = scaling.effects(part)
+    assert found["C11.bumps"][0] == pytest.approx(3)
+    assert found["C11.stripes"][2] == pytest.approx(1)
+    assert outcome("C11", found) == "reproduced"
+    rows[0]["reached"] = False  # not reached at some N: this seed has no slope
+    assert 0 not in scaling.effects(part)["C11.bumps"]
+    assert outcome("C11", scaling.effects(part)) == "inconclusive"
+
+
+def test_after_stripes():
+    tuning = [
+        {"data": "stripes + bumps", "seed": s, "layer": n, "weighted_stripe": stripe, "weighted_bump": bump}
+        for s in SEEDS for n, stripe, bump in ((1, 0.8, 0.1), (2, 0.5, 0.3), (3, 0.2, 0.6))
+    ]  # fmt: skip
+    warps = [{"data": d, "seed": s, "roughness_ood": r} for d, r in (("bumps", 0.4), ("stripes + bumps", 0.1))
+             for s in SEEDS]  # fmt: skip
+    found = after_stripes.effects(Part("after_stripes", {"tuning": tuning, "warp": warps}))
+    assert outcome("C12", found) == "reproduced"
+    assert found["C12.bumps_late"][1] == pytest.approx(0.5)
+
+
+def test_warp_and_roughness_of_known_maps():
+    space = rc.FactorSpace(x=8, y=8)
+    holdout = rc.holdouts.centre(space, 2, 5)
+    held = holdout.mask
+    truth = np.zeros(64)
+    shrunk = np.where(held, -0.5, 0.1).ravel()
+    found = warp(shrunk, truth, holdout)
+    assert found["warp"] == pytest.approx(-0.6)
+    assert found["distortion_ood"] - found["distortion_id"] == pytest.approx(0.4)
+    assert found["roughness_ood"] == 0
+    slope = np.broadcast_to(0.3 * np.arange(8.0)[:, None], (8, 8)).ravel()
+    assert roughness(slope, holdout) == pytest.approx(0.15)  # 0.3 along x, 0 along y
+    slope = slope.copy()
+    slope[np.flatnonzero(held.ravel())[0]] = math.nan  # dv = 0 there: left out
+    assert math.isfinite(roughness(slope, holdout))
+
+
+def test_the_true_images_have_an_even_volume_inside():
+    from recombine.diagnostics.geometry import metric_tensor_exact
+
+    space = rc.FactorSpace(x=20, y=20)
+    scene = rc.scenes.Bump(space)
+    volume = metric_tensor_exact(lambda values: scene(values), space)["out"].log_volume.reshape(20, 20)
+    assert np.ptp(volume[6:14, 6:14]) < 1e-4
+    assert volume[0, 0] < volume[10, 10]
+    assert torch.is_tensor(scene(torch.zeros(1, 2)))
+
+
+def test_trends():
+    rows = run_layers([1.0, 0.9, 0.8, 0.7, 5.0])
+    assert trend(rows, "factorization") == pytest.approx(-1)
+    assert loss_of_factorization(rows) == pytest.approx(0.3)
+    assert loss_of_factorization(rows, per_layer=True) == pytest.approx(0.1)
+    assert trend(run_layers([1.0, 1.0, 1.0, 0.5]), "factorization") == 0
+    assert math.isnan(trend(run_layers([1.0, math.nan, 1.0, 0.5]), "factorization"))
