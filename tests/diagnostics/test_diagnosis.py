@@ -300,6 +300,9 @@ def test_damaged_files_are_refused(diagnosis, tmp_path):
     table.write_text(table.read_text().replace("in_sample", "in_sampel", 1))
     with pytest.raises(StoreError, match="was changed"):
         Diagnosis.load(folder)
+    partial = Diagnosis.load(folder, partial=True)
+    assert "was changed" in partial["probes"].missing["probes"]
+    assert partial["errors"].computed
     table.unlink()
     with pytest.raises(StoreError, match="missing"):
         Diagnosis.load(folder)

@@ -274,9 +274,12 @@ class Diagnosis:
         return write_diagnosis(self, Path(folder))
 
     @classmethod
-    def load(cls, folder: str | Path) -> Diagnosis:
-        """Read what `save` wrote. Nothing in the files is ever executed."""
-        fields = read_diagnosis(Path(folder))
+    def load(cls, folder: str | Path, *, partial: bool = False) -> Diagnosis:
+        """Read what `save` wrote. Nothing in the files is ever executed.
+
+        A file that is missing or was changed is an error, or with `partial` makes its part a missing one.
+        """
+        fields = read_diagnosis(Path(folder), partial=partial)
         fields["parts"] = {name: Part.absent(name, NOT_WRITTEN) for name in PARTS} | fields["parts"]
         return cls(**fields)
 
