@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import recombine
-from recombine import cli_diagnose
+from recombine import cli_diagnose, cli_report
 
 app = typer.Typer(
     name="recombine",
@@ -270,3 +270,4 @@ def main() -> None:
 
 
 cli_diagnose.register(app)
+cli_report.register(app)

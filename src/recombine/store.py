@@ -106,9 +106,8 @@ class StoredRun:
 
         folder = self.path / "diagnosis"
         if not (folder / "diagnosis.json").is_file():
-            raise StoreError(
-                f"Run {self.id} has no diagnosis yet. `recombine diagnose {self.id} --out {self.path.parent}` makes one."
-            )
+            command = f"recombine diagnose {self.id} --out {self.path.parent}"
+            raise StoreError(f"Run {self.id} has no diagnosis yet. `{command}` makes one.")
         found = Diagnosis.load(folder, partial=partial)
         if found.source.get("model") != self.facts["files"]["model/model.safetensors"]:
             raise StoreError(f"{folder} is about other weights: the run was trained again. Diagnose it again.")

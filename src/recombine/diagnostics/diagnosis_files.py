@@ -68,7 +68,9 @@ def read_diagnosis(folder: Path, *, partial: bool = False) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise StoreError(f"{folder / MAIN} is no diagnosis of this version, which has format {FORMAT!r}.")
     try:
-        damaged = {name: reason for name, digest in content["files"].items() if (reason := _damage(folder, name, digest))}
+        damaged = {
+            name: reason for name, digest in content["files"].items() if (reason := _damage(folder, name, digest))
+        }
         if damaged and not partial:
             raise StoreError(next(iter(damaged.values())))
         space = FactorSpace.from_config({f["name"]: {k: v for k, v in f.items() if k != "name"}
