@@ -1,5 +1,6 @@
 // Arrays: quantized codes, compressed and written as text (see report/arrays.py), read when they are needed.
 const unpacked = new Map();
+const parsed = new Promise((done) => { addEventListener("DOMContentLoaded", done); }); // the texts come after this script
 
 async function bytesOf(name) {
   if (!unpacked.has(name)) unpacked.set(name, inflate(name));
@@ -7,6 +8,7 @@ async function bytesOf(name) {
 }
 
 async function inflate(name) {
+  await parsed;
   const node = byId(name);
   if (!node) throw new Error("its data is not in this file");
   if (typeof DecompressionStream === "undefined") throw new Error("this browser is too old to unpack it");

@@ -20,7 +20,7 @@ const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG,
 function number(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (typeof value !== "number") return String(value);
-  if (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e5)) return value.toExponential(digits - 2);
+  if (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e5)) return value.toExponential(digits - 1);
   return String(Number(value.toPrecision(digits)));
 }
 
@@ -36,13 +36,10 @@ function later(act, milliseconds) {
 
 // A panel with a title; `save` gives it buttons that write it as a picture.
 function card(title, { save = true, note = "" } = {}) {
-  const body = el("div", { class: "body unframed" });
+  const body = el("div", { class: "body" });
   const root = el("section", { class: "card", "aria-label": title },
     el("header", {}, el("h3", {}, title), save ? saveButtons(() => root, title) : null),
     note ? el("p", { class: "note" }, note) : null, body);
-  body.style.display = "grid";
-  body.style.gap = "0.8rem";
-  body.style.minWidth = "0";
   return { root, body };
 }
 

@@ -62,11 +62,12 @@ function layerChart(chart) {
   const seeds = [...new Set(points.map((p) => p.seeds))].sort((a, b) => a - b);
   const ticks = [...new Set(points.map((p) => p.depth))].sort((a, b) => a - b);
   const name = (d) => shortLayer((points.find((p) => p.depth === d) || {}).layer ?? d);
+  const [domain, cut] = domainOf(chart, points);
   const panel = card(chart.title);
   panel.root.dataset.quantity = chart.quantity;
   panel.body.append(legend(names), chartBox((Plot, width) => Plot.plot({
     width, height: height(width), style: LOOK, marginLeft: 46, marginBottom: 36, ariaLabel: chart.title,
-    x: { label: "layer", ticks, tickFormat: name, inset: 12 }, y: { label: null, grid: true, nice: true },
+    x: { label: "layer", ticks, tickFormat: name, inset: 12 }, y: { label: null, grid: true, domain, nice: true }, clip: cut,
     color: { domain: names, range: SERIES }, symbol: { domain: names, range: SYMBOLS },
     marks: [
       banded.length ? Plot.areaY(banded, { x: "depth", y1: "low", y2: "high", fill: "series", fillOpacity: 0.18 }) : null,
@@ -74,8 +75,18 @@ function layerChart(chart) {
       Plot.dot(points, { x: "depth", y: "mean", stroke: "series", symbol: "series", r: 3.5,
         title: (p) => `${p.series}\n${p.layer}: ${number(p.mean)}${p.low === null ? "" : ` [${number(p.low)}, ${number(p.high)}]`}\n${p.seeds} ${p.seeds === 1 ? "seed" : "seeds"}`, tip: true }),
     ],
-  })), el("p", { class: "note" }, seeds.length === 1 && seeds[0] === 1 ? "One seed each: no interval." : `Mean over seeds (${seeds.join(", ")}), band: 95 % bootstrap interval.`));
+  })), el("p", { class: "note" }, seeds.length === 1 && seeds[0] === 1 ? "One seed each: no interval." : `Mean over seeds (${seeds.join(", ")}), band: 95 % bootstrap interval.`,
+    cut ? " Values below −1 are cut off." : ""));
   return panel.root;
+}
+
+// The range of a chart: no rounding error fills it, and an R² far below 0 does not flatten the rest.
+function domainOf(chart, points) {
+  let [low, high] = limits([points.flatMap((p) => [p.mean, p.low ?? p.mean, p.high ?? p.mean])]);
+  const cut = chart.quantity.startsWith("probe") && low < -1;
+  if (cut) low = -1;
+  const short = Math.max(0, 0.1 - (high - low));
+  return [[low - short / 2, high + short / 2], cut];
 }
 
 const shortLayer = (layer) => String(layer).replace(/^layers\.(\d+)\.act$/, "$1").slice(0, 10);

@@ -25,8 +25,10 @@ function buildExplorer(main) {
   const readout = el("div", { class: "readout" });
   const sideChoice = choice("Superposition", SIDES, state.side, (i) => { state.side = i; changed("cell"); });
   const grid = el("div", { class: "compare" });
-  right.body.append(readout, el("div", { class: "scroller" }, grid), el("div", { class: "controls" }, sideChoice.root));
-  section.append(controls, chips, el("div", { class: "explorer" }, left.root, right.root));
+  const verdicts = el("div");
+  right.body.append(readout, el("div", { class: "scroller" }, grid), el("div", { class: "controls" }, sideChoice.root),
+    el("details", {}, el("summary", {}, "What the diagnoses say"), verdicts));
+  section.append(controls, chips, el("div", { class: "explorer" }, left.root, right.root), el("div", { class: "inside", id: "inside" }));
   let cells = null;
 
   function buildControls() {
@@ -37,7 +39,8 @@ function buildExplorer(main) {
         chooseGroup(i);
         showGroup();
       }).root);
-    } else controls.append(el("span", { class: "note" }, group.title));
+    }
+    controls.hidden = DATA.groups.length < 2 && group.factors.length < 3;
     const names = group.factors.map((f) => f.name);
     if (names.length > 2) {
       ["Across", "Up"].forEach((label, i) => controls.append(choice(label, names, state.axes[i], (axis) => {
@@ -87,6 +90,7 @@ function buildExplorer(main) {
       cells.truth.figure, ...cells.models.map((c) => c.output.figure),
       legend("output − truth", colourBar("difference", "−", "+")), ...cells.models.map((c) => c.difference.figure),
       legend("superposition", el("span", {}, "what adding up remembered pictures would give, at its best scale")), ...cells.models.map((c) => c.sum.figure));
+    verdicts.replaceChildren(...shown.map(({ name, verdict }) => el("p", { class: "note" }, el("b", {}, name), `: ${verdict.kind}. ${verdict.explanation}`)));
     cells.models.forEach((c) => { c.output.canvas.dataset.model = c.model.name; });
   }
 

@@ -7,7 +7,7 @@ function buildKernel(main) {
   if (!group || !DATA.groups.some((g) => g.models.some((m) => m.kernel))) return;
   const section = el("section", { id: "kernel" }, el("h2", {}, "Which pictures the network takes for alike"),
     el("p", { class: "intro" }, "Every pair of outputs, trained combinations (ID) before held-out ones (OOD). A network that memorizes draws a new " +
-      "combination like everything it saw with one of its values: its OOD × ID block looks like the kernel on the right."));
+      "combination like everything it saw with one of its values: its OOD × ID block looks like the kernel beside it."));
   main.append(section);
   const panel = card("Gram matrices");
   const controls = el("div", { class: "controls" });

@@ -1,5 +1,5 @@
 // Layer by layer: how each model stretches the plane, keeps the factors apart, and where linear probes fail.
-function buildLayers(main) {
+function buildLayers() {
   if (!DATA.groups.length) return;
   const panel = card("Layer by layer");
   const slider = el("input", { type: "range", id: "layer", min: 0, "aria-label": "Layer", on: { input: () => {
@@ -12,7 +12,7 @@ function buildLayers(main) {
   const extra = el("div", { class: "controls" });
   panel.body.append(el("div", { class: "layer-slider" }, el("label", { for: "layer" }, "Layer"), slider, shown),
     el("div", { class: "scroller" }, grid), extra);
-  byId("explorer").append(panel.root);
+  byId("inside").append(panel.root);
   let rows = [];
 
   const KINDS = [
@@ -53,7 +53,7 @@ function buildLayers(main) {
         const numbers = model.loaded[kind.key];
         return numbers ? Float64Array.from(plane.cells, kind.at(numbers, layerOf(model), total)) : null;
       });
-      const [low, high] = kind.key === "factorization" ? [0.5, 1] : limits(values.filter(Boolean));
+      const [low, high] = kind.key === "factorization" ? [0.5, 1] : limits([...values.filter(Boolean), kind.key === "probe" ? [0] : []]);
       const about = kind.key === "probe" ? `how far a linear read-out of ${group.factors[state.probe].name} is off where its fit saw nothing` : kind.about;
       lead.replaceChildren(el("b", { "data-text": true }, kind.title), el("span", {}, about), colourBar(kind.map, number(low, 2), number(high, 2)));
       cells.forEach(({ model, map, box, text }, i) => {

@@ -1,6 +1,6 @@
 // What is picked. The URL's fragment holds it, so that a link opens the same cell and layer.
 const state = { group: 0, at: [], axes: [0, 1], layer: 0, hidden: new Set(), colour: 0, side: 0, unitModel: 0, unit: -1,
-  sort: 0, probe: 0, kernelModel: 0, similarity: 0, entry: [0, 0], run: "" };
+  sort: 1, probe: 0, kernelModel: 0, similarity: 0, entry: [0, 0], run: "" };
 const listeners = [];
 
 // `act(what)` is called after changes; what is one of cell, layer, models, unit, kernel or all.

@@ -18,7 +18,7 @@ function buildUnits() {
   el("div", {}, thumbs, note));
   const missing = el("div");
   panel.body.append(controls, missing, view);
-  byId("explorer").append(panel.root);
+  byId("inside").append(panel.root);
   const order = { shown: [], values: null, units: null, maps: null };
 
   async function build() {
