@@ -10,12 +10,14 @@ demo: $(READY)
 	$(BIN)/recombine demo --out demo
 
 test: lint
+	$(BIN)/python -m tools.ensure_browser
 	$(BIN)/pytest
 
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/python -m tools.lint_page $(VENV)/lint-page
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks --out bench.json

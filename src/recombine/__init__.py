@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis, diagnose
     from recombine.diagnostics.scores import score
     from recombine.factors import FactorSpace
+    from recombine.report.notebook import explore
     from recombine.store import Store
     from recombine.task import Task
     from recombine.training.loop import train, train_seeds
@@ -50,6 +51,7 @@ _HOME = {
     "Store": "recombine.store",
     "Task": "recombine.task",
     "diagnose": "recombine.diagnostics.diagnosis",
+    "explore": "recombine.report.notebook",
     "recipe": "recombine.training.recipe",
     "score": "recombine.diagnostics.scores",
     "train": "recombine.training.loop",
@@ -58,7 +60,7 @@ _HOME = {
 
 __all__ = [
     "Diagnosis", "FactorSpace", "RunConfig", "Store", "Task", "__version__", "decoders", "diagnose",
-    "diagnostics", "encodings", "errors", "factors", "figures", "holdouts", "recipe", "scenes", "score",
+    "diagnostics", "encodings", "errors", "explore", "factors", "figures", "holdouts", "recipe", "scenes", "score",
     "store", "train", "train_seeds", "training",
 ]  # fmt: skip
 

@@ -190,9 +190,9 @@ def _units(diagnosis: Diagnosis, blobs: Blobs, block: str, most: int) -> dict[st
     return found
 
 
-def _known(value: float) -> float:
+def _known(value: int | float) -> int | float:
     return -math.inf if math.isnan(value) else value
 
 
-def _short(value: float) -> float | int | None:
+def _short(value: int | float) -> int | float | None:
     return value if isinstance(value, int) else None if math.isnan(value) else float(f"{value:.4g}")

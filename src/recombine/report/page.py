@@ -91,9 +91,8 @@ def build(
     }
     data = _escaped(content)
     html = _assembled(data, blobs)
-    page = "script and style"
     sizes = {**blobs.sizes, "names and tables": len(data)}
-    sizes[page] = len(html.encode()) - sum(sizes.values())
+    sizes["script and style"] = len(html.encode()) - sum(sizes.values())
     return Page(html, sizes, notes)
 
 
@@ -195,13 +194,19 @@ def _escaped(content: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+def script() -> str:
+    """The page's own script: its files joined in a scope of their own."""
+    folder = files("recombine.report") / "static"
+    joined = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    return f'"use strict";\n{{\n{joined}}}\n'
+
+
 def _assembled(data: str, blobs: Blobs) -> str:
     folder = files("recombine.report") / "static"
-    script = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
     pieces = {
         "style": (folder / "page.css").read_text(encoding="utf-8"),
         "data": data,
-        "script": f'"use strict";\n{{\n{script}}}\n',
+        "script": script(),
         "blobs": "\n".join(
             f'<script type="text/plain" id="{name}">{text}</script>' for name, text in blobs.texts.items()
         ),

@@ -1,6 +1,8 @@
 // Arrays: quantized codes, compressed and written as text (see report/arrays.py), read when they are needed.
 const unpacked = new Map();
-const parsed = new Promise((done) => { addEventListener("DOMContentLoaded", done); }); // the texts come after this script
+const parsed = new Promise((done) => {
+  addEventListener("DOMContentLoaded", done);
+}); // the texts come after this script
 
 async function bytesOf(name) {
   if (!unpacked.has(name)) unpacked.set(name, inflate(name));

@@ -37,16 +37,28 @@ function later(act, milliseconds) {
 // A panel with a title; `save` gives it buttons that write it as a picture.
 function card(title, { save = true, note = "" } = {}) {
   const body = el("div", { class: "body" });
-  const root = el("section", { class: "card", "aria-label": title },
+  const root = el(
+    "section",
+    { class: "card", "aria-label": title },
     el("header", {}, el("h3", {}, title), save ? saveButtons(() => root, title) : null),
-    note ? el("p", { class: "note" }, note) : null, body);
+    note ? el("p", { class: "note" }, note) : null,
+    body,
+  );
   return { root, body };
 }
 
 function choice(label, options, value, change) {
-  const select = el("select", { on: { change: () => change(Number(select.value)) } },
-    options.map((name, i) => el("option", { value: i, selected: i === value }, name)));
-  return { root: el("label", {}, label, select), set: (i) => { select.value = String(i); } };
+  const select = el(
+    "select",
+    { on: { change: () => change(Number(select.value)) } },
+    options.map((name, i) => el("option", { value: i, selected: i === value }, name)),
+  );
+  return {
+    root: el("label", {}, label, select),
+    set: (i) => {
+      select.value = String(i);
+    },
+  };
 }
 
 const gap = (text) => el("div", { class: "gap" }, text);
@@ -59,5 +71,7 @@ async function copy(text, button) {
   } catch {
     button.textContent = "Select and copy";
   }
-  setTimeout(() => { button.textContent = before; }, 1500);
+  setTimeout(() => {
+    button.textContent = before;
+  }, 1500);
 }

@@ -1,5 +1,5 @@
 // The verdict table: each claim unfolds to what was measured and its figures.
-const FOLDED = ["claim", "verdict", "text", "statement", "title", "source", "figures", "figure"];
+const FOLDED = new Set(["claim", "verdict", "text", "statement", "title", "source", "figures", "figure"]);
 
 function buildClaims(main) {
   const { rows, figures, others } = DATA.claims;
@@ -12,18 +12,46 @@ function buildClaims(main) {
   const list = el("div", { class: "card" });
   for (const row of rows) {
     const text = row.text ?? row.statement ?? row.title ?? "";
-    const facts = Object.entries(row).filter(([key, value]) => !FOLDED.includes(key) && value !== null);
+    const facts = Object.entries(row).filter(([key, value]) => !FOLDED.has(key) && value !== null);
     const pictures = el("div", { class: "body" });
-    const details = el("details", { class: "claim" }, el("summary", {}, el("b", {}, row.claim), el("span", { class: "grow" }, text), verdictMark(row.verdict)),
-      el("div", {}, el("table", {}, el("tbody", {}, facts.map(([key, value]) => el("tr", {}, el("th", { scope: "row" }, key.replaceAll("_", " ")), el("td", {}, plain(value)))))), pictures));
-    details.addEventListener("toggle", () => { if (details.open && !pictures.childNodes.length) showFigures(pictures, row.figures, figures); });
+    const details = el(
+      "details",
+      { class: "claim" },
+      el("summary", {}, el("b", {}, row.claim), el("span", { class: "grow" }, text), verdictMark(row.verdict)),
+      el(
+        "div",
+        {},
+        el(
+          "table",
+          {},
+          el(
+            "tbody",
+            {},
+            facts.map(([key, value]) =>
+              el("tr", {}, el("th", { scope: "row" }, key.replaceAll("_", " ")), el("td", {}, plain(value))),
+            ),
+          ),
+        ),
+        pictures,
+      ),
+    );
+    details.addEventListener("toggle", () => {
+      if (details.open && !pictures.childNodes.length) showFigures(pictures, row.figures, figures);
+    });
     list.append(details);
   }
   if (rows.length) section.append(list);
   if (others.length) {
     const more = el("div", {});
-    const details = el("details", {}, el("summary", {}, `${others.length} more ${others.length === 1 ? "figure" : "figures"}`), more);
-    details.addEventListener("toggle", () => { if (details.open && !more.childNodes.length) showFigures(more, others, figures); });
+    const details = el(
+      "details",
+      {},
+      el("summary", {}, `${others.length} more ${others.length === 1 ? "figure" : "figures"}`),
+      more,
+    );
+    details.addEventListener("toggle", () => {
+      if (details.open && !more.childNodes.length) showFigures(more, others, figures);
+    });
     section.append(details);
   }
 }
@@ -34,7 +62,8 @@ function verdictMark(verdict) {
 }
 
 function plain(value) {
-  if (Array.isArray(value) && value.every((v) => v === null || typeof v !== "object")) return value.length === 2 ? `[${value.map((v) => number(v)).join(", ")}]` : value.map((v) => number(v)).join(", ");
+  if (Array.isArray(value) && value.every((v) => v === null || typeof v !== "object"))
+    return value.length === 2 ? `[${value.map((v) => number(v)).join(", ")}]` : value.map((v) => number(v)).join(", ");
   if (value !== null && typeof value === "object") return el("pre", {}, JSON.stringify(value, null, 1));
   return number(value, 4);
 }
@@ -44,7 +73,19 @@ async function showFigures(place, names, figures) {
   for (const name of names) {
     const canvas = el("canvas", { class: "figure-canvas", role: "img", "aria-label": name });
     const button = el("button", { type: "button" }, "PNG");
-    place.append(el("figure", { style: { margin: "0" } }, canvas, el("figcaption", { class: "note" }, `${name} `, el("span", { class: "save", style: { display: "inline-flex" } }, button))));
+    place.append(
+      el(
+        "figure",
+        { style: { margin: "0" } },
+        canvas,
+        el(
+          "figcaption",
+          { class: "note" },
+          `${name} `,
+          el("span", { class: "save", style: { display: "inline-flex" } }, button),
+        ),
+      ),
+    );
     try {
       const file = new Blob([await bytesOf(figures[name])], { type: "image/png" });
       const picture = await createImageBitmap(file);

@@ -38,7 +38,13 @@ function colourBar(mapName, low, high) {
   const canvas = el("canvas", { "aria-hidden": "true" });
   const map = colourMap(mapName);
   paint(canvas, map.length, 1, (i) => map[i]);
-  return el("div", { class: "bar" }, el("span", { "data-text": true }, low), canvas, el("span", { "data-text": true }, high));
+  return el(
+    "div",
+    { class: "bar" },
+    el("span", { "data-text": true }, low),
+    canvas,
+    el("span", { "data-text": true }, high),
+  );
 }
 
 function limits(arrays) {

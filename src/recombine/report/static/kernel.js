@@ -5,9 +5,17 @@ const SIMILARITY_NAMES = ["cosine", "L2 distance", "pixel overlap"];
 function buildKernel(main) {
   const group = theGroup();
   if (!group || !DATA.groups.some((g) => g.models.some((m) => m.kernel))) return;
-  const section = el("section", { id: "kernel" }, el("h2", {}, "Which pictures the network takes for alike"),
-    el("p", { class: "intro" }, "Every pair of outputs, trained combinations (ID) before held-out ones (OOD). A network that memorizes draws a new " +
-      "combination like everything it saw with one of its values: its OOD × ID block looks like the kernel beside it."));
+  const section = el(
+    "section",
+    { id: "kernel" },
+    el("h2", {}, "Which pictures the network takes for alike"),
+    el(
+      "p",
+      { class: "intro" },
+      "Every pair of outputs, trained combinations (ID) before held-out ones (OOD). A network that memorizes draws a new " +
+        "combination like everything it saw with one of its values: its OOD × ID block looks like the kernel beside it.",
+    ),
+  );
   main.append(section);
   const panel = card("Gram matrices");
   const controls = el("div", { class: "controls" });
@@ -20,9 +28,34 @@ function buildKernel(main) {
   const agreement = el("p", { class: "wide note" });
   const bar = el("div");
   measured.figure.append(bar);
-  const body = el("div", { class: "kernels" }, measured.figure, binary.figure,
-    el("div", { class: "pair" }, verdict, ...[first, second].map((canvas, i) => el("figure", {},
-      el("div", { class: "field-map", role: "img", "aria-label": i ? "output of the column's combination" : "output of the row's combination" }, canvas), captions[i])), agreement));
+  const body = el(
+    "div",
+    { class: "kernels" },
+    measured.figure,
+    binary.figure,
+    el(
+      "div",
+      { class: "pair" },
+      verdict,
+      ...[first, second].map((canvas, i) =>
+        el(
+          "figure",
+          {},
+          el(
+            "div",
+            {
+              class: "field-map",
+              role: "img",
+              "aria-label": i ? "output of the column's combination" : "output of the row's combination",
+            },
+            canvas,
+          ),
+          captions[i],
+        ),
+      ),
+      agreement,
+    ),
+  );
   const missing = el("div");
   const note = el("p", { class: "note" });
   panel.body.append(controls, missing, body, note);
@@ -35,8 +68,20 @@ function buildKernel(main) {
     const group = theGroup();
     const model = group.models[state.kernelModel];
     controls.replaceChildren(
-      choice("Model", group.models.map((m) => m.name), state.kernelModel, (i) => { state.kernelModel = i; changed("kernel"); }).root,
-      choice("Similarity", SIMILARITY_NAMES, state.similarity, (i) => { state.similarity = i; changed("kernel"); }).root);
+      choice(
+        "Model",
+        group.models.map((m) => m.name),
+        state.kernelModel,
+        (i) => {
+          state.kernelModel = i;
+          changed("kernel");
+        },
+      ).root,
+      choice("Similarity", SIMILARITY_NAMES, state.similarity, (i) => {
+        state.similarity = i;
+        changed("kernel");
+      }).root,
+    );
     const name = SIMILARITIES[state.similarity];
     const kernel = model.kernel || { missing: "it was left out of this page (--no-kernel)" };
     let numbers = null;
@@ -61,25 +106,39 @@ function buildKernel(main) {
     const places = kernel.cells.map((cell) => positions(group, cell));
     current = { model, kernel, numbers, n, places, name };
     state.entry = state.entry.map((v) => clamp(v, 0, n - 1));
-    if (state.entry[0] === 0 && state.entry[1] === 0) state.entry = [Math.min(n - 1, kernel.n_id + Math.floor((n - kernel.n_id) / 2)), Math.floor(kernel.n_id / 2)];
+    if (state.entry[0] === 0 && state.entry[1] === 0)
+      state.entry = [Math.min(n - 1, kernel.n_id + Math.floor((n - kernel.n_id) / 2)), Math.floor(kernel.n_id / 2)];
     const [low, high] = numbers.range;
     const map = colourMap("viridis");
     const span = high - low || 1;
-    const colour = (code) => { const s = (numbers.table[code] - low) / span; return shade(map, name === "l2" ? 1 - s : s); };
+    const colour = (code) => {
+      const s = (numbers.table[code] - low) / span;
+      return shade(map, name === "l2" ? 1 - s : s);
+    };
     const shades = Uint32Array.from({ length: 256 }, (_, code) => colour(code));
     measured.draw(n, kernel.n_id, (i) => shades[numbers.codes[entry(n, Math.floor(i / n), i % n)]]);
     const ink = [map[20], map[map.length - 20]];
     binary.draw(n, kernel.n_id, (i) => ink[Number(shares(places, Math.floor(i / n), i % n))]);
     measured.title.textContent = `${SIMILARITY_NAMES[state.similarity]}, ${model.name}`;
     binary.title.textContent = "shares a factor value (K_bin)";
-    bar.replaceChildren(name === "l2" ? colourBar("viridis", number(high, 2), number(low, 2)) : colourBar("viridis", number(low, 2), number(high, 2)));
+    bar.replaceChildren(
+      name === "l2"
+        ? colourBar("viridis", number(high, 2), number(low, 2))
+        : colourBar("viridis", number(low, 2), number(high, 2)),
+    );
     const found = kernel.agreement[name];
-    agreement.textContent = found && found.correlation !== null ? `OOD × ID agreement with K_bin: r = ${number(found.correlation, 2)} [${number(found.low, 2)}, ${number(found.high, 2)}], p = ${number(found.p_value, 2)}` : "";
+    agreement.textContent =
+      found && found.correlation !== null
+        ? `OOD × ID agreement with K_bin: r = ${number(found.correlation, 2)} [${number(found.low, 2)}, ${number(found.high, 2)}], p = ${number(found.p_value, 2)}`
+        : "";
     note.textContent = n < kernel.of ? `${n} of ${kernel.of} cells are shown.` : "";
     drawPair();
   }
 
-  const entry = (n, row, column) => (row <= column ? row * n - (row * (row - 1)) / 2 + column - row : column * n - (column * (column - 1)) / 2 + row - column);
+  const entry = (n, row, column) =>
+    row <= column
+      ? row * n - (row * (row - 1)) / 2 + column - row
+      : column * n - (column * (column - 1)) / 2 + row - column;
   const shares = (places, a, b) => places[a].some((v, i) => v === places[b][i]);
 
   function drawPair() {
@@ -89,7 +148,10 @@ function buildKernel(main) {
     const [row, column] = state.entry;
     measured.mark(row, column);
     binary.mark(row, column);
-    [[row, first], [column, second]].forEach(([index, canvas], i) => {
+    [
+      [row, first],
+      [column, second],
+    ].forEach(([index, canvas], i) => {
       const held = index >= kernel.n_id;
       captions[i].textContent = `${placeText(group, places[index])} (${held ? "OOD" : "ID"})`;
       canvas.parentElement.classList.toggle("held", held);
@@ -101,7 +163,11 @@ function buildKernel(main) {
     verdict.textContent = `${SIMILARITY_NAMES[state.similarity]} ${number(numbers.at(entry(n, row, column)))} · ${shares(places, row, column) ? "they share a factor value" : "they share no factor value"}`;
   }
 
-  for (const view of [measured, binary]) view.onPick((row, column) => { state.entry = [row, column]; changed("pair"); });
+  for (const view of [measured, binary])
+    view.onPick((row, column) => {
+      state.entry = [row, column];
+      changed("pair");
+    });
   onChange((what) => {
     if (what === "kernel" || what === "all") build();
     else if (what === "pair") drawPair();
@@ -110,11 +176,14 @@ function buildKernel(main) {
     near = true;
     loadGroup(theGroup()).then(build);
   };
-  new IntersectionObserver((entries, watcher) => {
-    if (!entries.some((e) => e.isIntersecting)) return;
-    watcher.disconnect();
-    come();
-  }, { rootMargin: "200px" }).observe(section);
+  new IntersectionObserver(
+    (entries, watcher) => {
+      if (!entries.some((e) => e.isIntersecting)) return;
+      watcher.disconnect();
+      come();
+    },
+    { rootMargin: "200px" },
+  ).observe(section);
   addEventListener("beforeprint", come);
 }
 
@@ -123,9 +192,19 @@ function matrixView(id, label) {
   const canvas = el("canvas", { id, "aria-hidden": "true" });
   const lines = [0, 1, 2, 3].map((i) => svg("line", { class: i < 2 ? "blocks" : "cross" }));
   const overlay = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, lines);
-  const box = el("div", { class: "field-map pickable", role: "application", "aria-label": label, tabindex: 0 }, canvas, overlay);
+  const box = el(
+    "div",
+    { class: "field-map pickable", role: "application", "aria-label": label, tabindex: 0 },
+    canvas,
+    overlay,
+  );
   const title = el("figcaption", { "data-text": true });
-  const labels = el("div", { class: "block-labels" }, el("span", { "data-text": true }, "ID"), el("span", { "data-text": true }, "OOD"));
+  const labels = el(
+    "div",
+    { class: "block-labels" },
+    el("span", { "data-text": true }, "ID"),
+    el("span", { "data-text": true }, "OOD"),
+  );
   let size = 1;
   let at = [0, 0];
   let act = () => {};
@@ -133,7 +212,10 @@ function matrixView(id, label) {
   const pick = (row, column) => act(clamp(row, 0, size - 1), clamp(column, 0, size - 1));
   box.addEventListener("pointermove", (event) => {
     const r = box.getBoundingClientRect();
-    pick(Math.floor(((event.clientY - r.top) / r.height) * size), Math.floor(((event.clientX - r.left) / r.width) * size));
+    pick(
+      Math.floor(((event.clientY - r.top) / r.height) * size),
+      Math.floor(((event.clientX - r.left) / r.width) * size),
+    );
   });
   box.addEventListener("keydown", (event) => {
     const step = event.shiftKey ? 10 : 1;
@@ -146,7 +228,9 @@ function matrixView(id, label) {
   return {
     title,
     figure: el("figure", {}, title, labels, box),
-    onPick: (given) => { act = given; },
+    onPick: (given) => {
+      act = given;
+    },
     draw(n, nId, colourAt) {
       size = n;
       paint(canvas, n, n, colourAt, false);

@@ -3,8 +3,14 @@ const FIELDS = { output: "outputs", mse: "errors", volume: "geometry", factoriza
 
 async function loadGroup(group) {
   if (group.loading) return group.loading;
-  group.loading = Promise.all([loadInto(group, "held", "held"), group.truth ? loadInto(group, "truth", "truth") : null,
-    ...group.models.flatMap((model) => [...Object.entries(FIELDS).map(([key, part]) => (model[key] ? loadInto(model, key, part) : null)), model.alone ? loadAlone(model) : null])]);
+  group.loading = Promise.all([
+    loadInto(group, "held", "held"),
+    group.truth ? loadInto(group, "truth", "truth") : null,
+    ...group.models.flatMap((model) => [
+      ...Object.entries(FIELDS).map(([key, part]) => (model[key] ? loadInto(model, key, part) : null)),
+      model.alone ? loadAlone(model) : null,
+    ]),
+  ]);
   await group.loading;
   group.scale = brightness(group);
   return group;
@@ -36,19 +42,41 @@ async function showGroup() {
 
 function buildNotes(main) {
   if (!DATA.notes.length) return;
-  main.append(el("div", { class: "notes", id: "notes", role: "note" }, "Not everything could be shown:", el("ul", {}, DATA.notes.map((text) => el("li", {}, text)))));
+  main.append(
+    el(
+      "div",
+      { class: "notes", id: "notes", role: "note" },
+      "Not everything could be shown:",
+      el(
+        "ul",
+        {},
+        DATA.notes.map((text) => el("li", {}, text)),
+      ),
+    ),
+  );
 }
 
 function buildNav() {
   const names = { explorer: "Explorer", kernel: "Kernel", curves: "Curves", claims: "Claims", runs: "Runs" };
   for (const [id, name] of Object.entries(names)) {
     if (!byId(id)) continue;
-    byId("nav").append(el("a", { href: `#${id}`, on: { click: (event) => {
-      event.preventDefault(); // the fragment belongs to the picked cell
-      byId(id).scrollIntoView();
-      byId(id).querySelector("h2")?.setAttribute("tabindex", "-1");
-      byId(id).querySelector("h2")?.focus({ preventScroll: true });
-    } } }, name));
+    byId("nav").append(
+      el(
+        "a",
+        {
+          href: `#${id}`,
+          on: {
+            click: (event) => {
+              event.preventDefault(); // the fragment belongs to the picked cell
+              byId(id).scrollIntoView();
+              byId(id).querySelector("h2")?.setAttribute("tabindex", "-1");
+              byId(id).querySelector("h2")?.focus({ preventScroll: true });
+            },
+          },
+        },
+        name,
+      ),
+    );
   }
 }
 
@@ -89,9 +117,13 @@ function start() {
   buildTheme();
   document.body.classList.toggle("only-explorer", DATA.embedded);
   byId("footer").append(...DATA.footer.map((text) => el("p", {}, text)));
-  byId("copy-link").addEventListener("click", (event) => copy(location.href.split("#")[0] + linkText(), event.currentTarget));
+  byId("copy-link").addEventListener("click", (event) =>
+    copy(location.href.split("#")[0] + linkText(), event.currentTarget),
+  );
   readLink(given);
-  addEventListener("hashchange", () => { if (readLink(location.hash)) showGroup(); });
+  addEventListener("hashchange", () => {
+    if (readLink(location.hash)) showGroup();
+  });
   addEventListener("DOMContentLoaded", () => {
     if (DATA.groups.length) showGroup();
     else document.documentElement.dataset.ready = "true";

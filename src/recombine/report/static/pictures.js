@@ -27,7 +27,8 @@ function paintPicture(canvas, picture, scale) {
   const grey = colourMap("grey");
   const span = scale.high - scale.low;
   paint(canvas, picture.width, picture.height, (i) =>
-    shade(grey, Math.max(0, (picture.values[i] - scale.low) / span) ** scale.power));
+    shade(grey, Math.max(0, (picture.values[i] - scale.low) / span) ** scale.power),
+  );
 }
 
 function paintDifference(canvas, picture, truth, scale) {
@@ -79,5 +80,8 @@ function compare(output, sum) {
     own += output[i] * output[i];
     other += sum[i] * sum[i];
   }
-  return { cosine: own > 0 && other > 0 ? both / Math.sqrt(own * other) : NaN, scale: other > 0 ? Math.max(0, both / other) : 0 };
+  return {
+    cosine: own > 0 && other > 0 ? both / Math.sqrt(own * other) : NaN,
+    scale: other > 0 ? Math.max(0, both / other) : 0,
+  };
 }

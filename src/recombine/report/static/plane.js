@@ -17,7 +17,8 @@ function slice(group) {
   const base = state.at.reduce((sum, v, i) => sum + (i === a || (!flat && i === b) ? 0 : v * step[i]), 0);
   const cells = new Int32Array(width * height);
   for (let row = 0; row < height; row++) {
-    for (let column = 0; column < width; column++) cells[row * width + column] = base + column * step[a] + (flat ? 0 : row * step[b]);
+    for (let column = 0; column < width; column++)
+      cells[row * width + column] = base + column * step[a] + (flat ? 0 : row * step[b]);
   }
   return { width, height, cells };
 }
@@ -42,8 +43,17 @@ function makeMap(label, { pick = false } = {}) {
   const outline = svg("path", { class: "outline" });
   const markers = [svg("rect", { class: "marker under" }), svg("rect", { class: "marker" })];
   const overlay = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, outline, markers);
-  const root = el("div", { class: `field-map${pick ? " pickable" : ""}`, role: pick ? "application" : "img", "aria-label": label,
-    tabindex: pick ? 0 : null }, canvas, overlay);
+  const root = el(
+    "div",
+    {
+      class: `field-map${pick ? " pickable" : ""}`,
+      role: pick ? "application" : "img",
+      "aria-label": label,
+      tabindex: pick ? 0 : null,
+    },
+    canvas,
+    overlay,
+  );
   if (pick) addPicking(root);
 
   function draw(values, map, low, high) {
@@ -122,7 +132,8 @@ function moved(group, x, y) {
 }
 
 const valueOf = (factor, position) => number(factor.low + factor.step * position, 6);
-const placeText = (group, at) => group.factors.map((factor, i) => `${factor.name} = ${valueOf(factor, at[i])}`).join(", ");
+const placeText = (group, at) =>
+  group.factors.map((factor, i) => `${factor.name} = ${valueOf(factor, at[i])}`).join(", ");
 const positions = (group, cell) => strides(group).map((stride, i) => Math.floor(cell / stride) % group.factors[i].size);
 
 // Ticks and names along the sides of a map.
@@ -132,8 +143,16 @@ function axes() {
   function draw(group) {
     const side = (node, factor, place) => {
       const ticks = [...new Set([0, 1, 2, 3, 4].map((i) => Math.round((i * (factor.size - 1)) / 4)))];
-      node.replaceChildren(...ticks.map((t) => el("span", { "data-text": true, style: { [place]: `${((t + 0.5) / factor.size) * 100}%` } }, valueOf(factor, t))),
-        el("span", { class: "axis-name", "data-text": true, title: factor.name }, factor.name));
+      node.replaceChildren(
+        ...ticks.map((t) =>
+          el(
+            "span",
+            { "data-text": true, style: { [place]: `${((t + 0.5) / factor.size) * 100}%` } },
+            valueOf(factor, t),
+          ),
+        ),
+        el("span", { class: "axis-name", "data-text": true, title: factor.name }, factor.name),
+      );
     };
     side(along, group.factors[state.axes[0]], "left");
     if (group.factors.length > 1) side(up, group.factors[state.axes[1]], "bottom");

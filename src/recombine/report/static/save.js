@@ -1,7 +1,13 @@
 // Saving a panel as a picture: its canvases, drawings and marked texts at their places, without the page around them.
 function saveButtons(rootOf, title) {
-  const button = (kind, act) => el("button", { type: "button", "aria-label": `Save ${title} as ${kind}`, on: { click: act } }, kind);
-  return el("div", { class: "save" }, button("PNG", () => savePng(rootOf(), title)), button("SVG", () => saveSvg(rootOf(), title)));
+  const button = (kind, act) =>
+    el("button", { type: "button", "aria-label": `Save ${title} as ${kind}`, on: { click: act } }, kind);
+  return el(
+    "div",
+    { class: "save" },
+    button("PNG", () => savePng(rootOf(), title)),
+    button("SVG", () => saveSvg(rootOf(), title)),
+  );
 }
 
 function download(file, name) {
@@ -12,7 +18,12 @@ function download(file, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-const fileName = (title, ending) => `recombine-${title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60)}.${ending}`;
+const fileName = (title, ending) =>
+  `recombine-${title
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-|-$/g, "")
+    .slice(0, 60)}.${ending}`;
 
 // What a panel shows: canvases, outer SVG elements and texts, with their boxes relative to the panel.
 function contents(root) {
@@ -26,9 +37,18 @@ function contents(root) {
     width: Math.ceil(frame.width),
     height: Math.ceil(frame.height),
     frame,
-    canvases: [...root.querySelectorAll("canvas")].filter((c) => c.width && c.height && !c.closest(".thumbs")).map(place).filter(seen),
-    drawings: [...root.querySelectorAll("svg")].filter((s) => !s.parentElement.closest("svg")).map(place).filter(seen),
-    texts: [...root.querySelectorAll("h3, [data-text]")].filter((t) => t.textContent.trim() && !t.closest("svg")).map(place).filter(seen),
+    canvases: [...root.querySelectorAll("canvas")]
+      .filter((c) => c.width && c.height && !c.closest(".thumbs"))
+      .map(place)
+      .filter(seen),
+    drawings: [...root.querySelectorAll("svg")]
+      .filter((s) => !s.parentElement.closest("svg"))
+      .map(place)
+      .filter(seen),
+    texts: [...root.querySelectorAll("h3, [data-text]")]
+      .filter((t) => t.textContent.trim() && !t.closest("svg"))
+      .map(place)
+      .filter(seen),
   };
 }
 
@@ -118,7 +138,8 @@ function drawSvg(context, root, frame, zoom) {
 
 function opacity(node, root) {
   let value = 1;
-  for (let here = node; here && here !== root.parentElement; here = here.parentElement) value *= Number(getComputedStyle(here).opacity);
+  for (let here = node; here && here !== root.parentElement; here = here.parentElement)
+    value *= Number(getComputedStyle(here).opacity);
   return value;
 }
 
@@ -143,13 +164,41 @@ function drawSvgText(context, node, style) {
   context.fillText(node.textContent, start.x, start.y);
 }
 
-const KEPT = ["fill", "fill-opacity", "stroke", "stroke-opacity", "stroke-width", "stroke-dasharray", "opacity", "vector-effect", "font-family", "font-size", "font-weight", "font-variant", "text-anchor"];
+const KEPT = [
+  "fill",
+  "fill-opacity",
+  "stroke",
+  "stroke-opacity",
+  "stroke-width",
+  "stroke-dasharray",
+  "opacity",
+  "vector-effect",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "font-variant",
+  "text-anchor",
+];
 
 function saveSvg(root, title) {
   const { width, height, frame, canvases, drawings, texts } = contents(root);
-  const out = svg("svg", { xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}` }, svg("rect", { width, height, fill: background(root) }));
+  const out = svg(
+    "svg",
+    { xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}` },
+    svg("rect", { width, height, fill: background(root) }),
+  );
   for (const { node, ...box } of canvases) {
-    out.append(svg("image", { x: box.x, y: box.y, width: box.width, height: box.height, href: node.toDataURL(), preserveAspectRatio: "none", style: { "image-rendering": pixelated(node) ? "pixelated" : "auto" } }));
+    out.append(
+      svg("image", {
+        x: box.x,
+        y: box.y,
+        width: box.width,
+        height: box.height,
+        href: node.toDataURL(),
+        preserveAspectRatio: "none",
+        style: { "image-rendering": pixelated(node) ? "pixelated" : "auto" },
+      }),
+    );
   }
   for (const { node, ...box } of drawings) {
     const copyOf = node.cloneNode(true);
@@ -165,7 +214,21 @@ function saveSvg(root, title) {
   for (const { node } of texts) {
     const style = getComputedStyle(node);
     for (const line of lines(node)) {
-      out.append(svg("text", { x: line.x - frame.left, y: line.y - frame.top, fill: style.color, "font-family": style.fontFamily, "font-size": style.fontSize, "font-weight": style.fontWeight, "dominant-baseline": "middle" }, line.text));
+      out.append(
+        svg(
+          "text",
+          {
+            x: line.x - frame.left,
+            y: line.y - frame.top,
+            fill: style.color,
+            "font-family": style.fontFamily,
+            "font-size": style.fontSize,
+            "font-weight": style.fontWeight,
+            "dominant-baseline": "middle",
+          },
+          line.text,
+        ),
+      );
     }
   }
   download(new Blob([new XMLSerializer().serializeToString(out)], { type: "image/svg+xml" }), fileName(title, "svg"));

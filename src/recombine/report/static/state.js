@@ -1,6 +1,21 @@
 // What is picked. The URL's fragment holds it, so that a link opens the same cell and layer.
-const state = { group: 0, at: [], axes: [0, 1], layer: 0, hidden: new Set(), colour: 0, side: 0, unitModel: 0, unit: -1,
-  sort: 1, probe: 0, kernelModel: 0, similarity: 0, entry: [0, 0], run: "" };
+const state = {
+  group: 0,
+  at: [],
+  axes: [0, 1],
+  layer: 0,
+  hidden: new Set(),
+  colour: 0,
+  side: 0,
+  unitModel: 0,
+  unit: -1,
+  sort: 1,
+  probe: 0,
+  kernelModel: 0,
+  similarity: 0,
+  entry: [0, 0],
+  run: "",
+};
 const listeners = [];
 
 // `act(what)` is called after changes; what is one of cell, layer, models, unit, kernel or all.
@@ -20,9 +35,21 @@ const writeLink = later(() => {
 }, 120);
 
 function linkText() {
-  const words = { g: state.group, at: state.at.join("."), axes: state.axes.join("."), layer: state.layer,
-    colour: state.colour, side: state.side, um: state.unitModel, unit: state.unit, sort: state.sort, probe: state.probe,
-    km: state.kernelModel, sim: state.similarity, pair: state.entry.join(".") };
+  const words = {
+    g: state.group,
+    at: state.at.join("."),
+    axes: state.axes.join("."),
+    layer: state.layer,
+    colour: state.colour,
+    side: state.side,
+    um: state.unitModel,
+    unit: state.unit,
+    sort: state.sort,
+    probe: state.probe,
+    km: state.kernelModel,
+    sim: state.similarity,
+    pair: state.entry.join("."),
+  };
   if (state.hidden.size) words.off = [...state.hidden].join(".");
   if (state.run) words.run = state.run;
   return "#" + new URLSearchParams(words).toString();
@@ -43,12 +70,16 @@ function readLink(text) {
   chooseGroup(whole("g", DATA.groups.length - 1) ?? 0);
   const group = theGroup();
   const at = list("at");
-  if (at.length === group.factors.length && at.every((v, i) => Number.isInteger(v) && v >= 0 && v < group.factors[i].size)) {
+  if (
+    at.length === group.factors.length &&
+    at.every((v, i) => Number.isInteger(v) && v >= 0 && v < group.factors[i].size)
+  ) {
     state.at = at;
   }
   const axes = list("axes");
   const last = group.factors.length - 1;
-  if (axes.length === 2 && axes.every((a) => Number.isInteger(a) && a >= 0 && a <= last) && axes[0] !== axes[1]) state.axes = axes;
+  if (axes.length === 2 && axes.every((a) => Number.isInteger(a) && a >= 0 && a <= last) && axes[0] !== axes[1])
+    state.axes = axes;
   const models = group.models.length - 1;
   state.layer = whole("layer", depth(group) - 1) ?? state.layer;
   state.colour = whole("colour", models) ?? state.colour;
@@ -61,7 +92,9 @@ function readLink(text) {
   state.similarity = whole("sim", 2) ?? state.similarity;
   const pair = list("pair");
   if (pair.length === 2 && pair.every((v) => Number.isInteger(v) && v >= 0)) state.entry = pair;
-  state.hidden = new Set(words.has("off") ? list("off").filter((i) => Number.isInteger(i) && i >= 0 && i <= models) : []);
+  state.hidden = new Set(
+    words.has("off") ? list("off").filter((i) => Number.isInteger(i) && i >= 0 && i <= models) : [],
+  );
   if (state.hidden.size > models) state.hidden.clear();
   if (words.has("run")) state.run = words.get("run");
   return true;
@@ -79,7 +112,15 @@ function chooseGroup(index) {
   state.layer = Math.max(0, depth(group) - 2);
   state.hidden = new Set();
   const inputSide = group.models.some((model) => model.alone);
-  Object.assign(state, { colour: 0, side: inputSide ? 0 : 1, unitModel: 0, unit: -1, probe: 0, kernelModel: 0, entry: [0, 0] });
+  Object.assign(state, {
+    colour: 0,
+    side: inputSide ? 0 : 1,
+    unitModel: 0,
+    unit: -1,
+    probe: 0,
+    kernelModel: 0,
+    entry: [0, 0],
+  });
 }
 
 function startCell(group) {

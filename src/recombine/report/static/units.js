@@ -1,5 +1,10 @@
 // Single units: the tuning of a unit over the plane, with its means along each axis.
-const SORTS = [["number", null], ["variance", "variance"], ["stripe index", "stripe"], ["bump index", "bump"]];
+const SORTS = [
+  ["number", null],
+  ["variance", "variance"],
+  ["stripe index", "stripe"],
+  ["bump index", "bump"],
+];
 
 function buildUnits() {
   if (!DATA.groups.length) return;
@@ -13,9 +18,25 @@ function buildUnits() {
   const bar = el("div");
   const thumbs = el("div", { class: "thumbs", role: "group", "aria-label": "Units of this layer" });
   const note = el("p", { class: "note" });
-  const view = el("div", { class: "units" }, el("div", {},
-    el("div", { class: "tuning" }, el("div", { class: "curve top-curve" }, above), el("div"), map.root, el("div", { class: "curve side-curve" }, beside)), title, bar),
-  el("div", {}, thumbs, note));
+  const view = el(
+    "div",
+    { class: "units" },
+    el(
+      "div",
+      {},
+      el(
+        "div",
+        { class: "tuning" },
+        el("div", { class: "curve top-curve" }, above),
+        el("div"),
+        map.root,
+        el("div", { class: "curve side-curve" }, beside),
+      ),
+      title,
+      bar,
+    ),
+    el("div", {}, thumbs, note),
+  );
   const missing = el("div");
   panel.body.append(controls, missing, view);
   byId("inside").append(panel.root);
@@ -31,13 +52,32 @@ function buildUnits() {
       changed("unit");
     };
     controls.replaceChildren(
-      choice("Model", group.models.map((m) => m.name), state.unitModel, (i) => { state.unitModel = i; state.unit = -1; changed("layer"); }).root,
-      choice("Sorted by", SORTS.map(([name]) => name), state.sort, (i) => { state.sort = i; changed("layer"); }).root,
+      choice(
+        "Model",
+        group.models.map((m) => m.name),
+        state.unitModel,
+        (i) => {
+          state.unitModel = i;
+          state.unit = -1;
+          changed("layer");
+        },
+      ).root,
+      choice(
+        "Sorted by",
+        SORTS.map(([name]) => name),
+        state.sort,
+        (i) => {
+          state.sort = i;
+          changed("layer");
+        },
+      ).root,
       el("button", { type: "button", "aria-label": "Previous unit", on: { click: () => step(-1) } }, "‹"),
-      el("button", { type: "button", "aria-label": "Next unit", on: { click: () => step(1) } }, "›"));
+      el("button", { type: "button", "aria-label": "Next unit", on: { click: () => step(1) } }, "›"),
+    );
     const units = model.units && model.units[layer];
     let maps = null;
-    let reason = model.missing.tuning || "its diagnosis holds no units of this layer; diagnose it again, or raise --units";
+    let reason =
+      model.missing.tuning || "its diagnosis holds no units of this layer; diagnose it again, or raise --units";
     try {
       maps = units ? await load(units.maps) : null;
     } catch (error) {
@@ -50,9 +90,14 @@ function buildUnits() {
     const key = SORTS[state.sort][1];
     order.units = units;
     order.maps = maps;
-    order.shown = units.unit.map((_, i) => i).sort((a, b) => (key ? (units[key][b] ?? -1) - (units[key][a] ?? -1) : a - b));
+    order.shown = units.unit
+      .map((_, i) => i)
+      .toSorted((a, b) => (key ? (units[key][b] ?? -1) - (units[key][a] ?? -1) : a - b));
     if (state.unit < 0 || state.unit >= units.unit.length) state.unit = order.shown[0];
-    note.textContent = units.unit.length < units.of ? `${units.unit.length} of the ${units.of} units of ${layer}: the most typical ones and a seeded draw.` : `All ${units.of} units of ${layer}.`;
+    note.textContent =
+      units.unit.length < units.of
+        ? `${units.unit.length} of the ${units.of} units of ${layer}: the most typical ones and a seeded draw.`
+        : `All ${units.of} units of ${layer}.`;
     drawThumbs();
     draw();
   }
@@ -61,13 +106,31 @@ function buildUnits() {
     const plane = slice(theGroup());
     const colours = colourMap("viridis");
     thumbs.style.setProperty("--ratio", String(clamp(plane.width / plane.height, 0.5, 8)));
-    thumbs.replaceChildren(...order.shown.map((i) => {
-      const canvas = el("canvas", { "aria-hidden": "true" });
-      const size = order.maps.codes.length / order.maps.shape[0];
-      paint(canvas, plane.width, plane.height, (p) => shade(colours, order.maps.codes[i * size + plane.cells[p]] / 254));
-      return el("button", { type: "button", "data-unit": i, "aria-label": `unit ${order.units.unit[i]}`, "aria-pressed": String(i === state.unit),
-        on: { click: () => { state.unit = i; changed("unit"); } } }, canvas);
-    }));
+    thumbs.replaceChildren(
+      ...order.shown.map((i) => {
+        const canvas = el("canvas", { "aria-hidden": "true" });
+        const size = order.maps.codes.length / order.maps.shape[0];
+        paint(canvas, plane.width, plane.height, (p) =>
+          shade(colours, order.maps.codes[i * size + plane.cells[p]] / 254),
+        );
+        return el(
+          "button",
+          {
+            type: "button",
+            "data-unit": i,
+            "aria-label": `unit ${order.units.unit[i]}`,
+            "aria-pressed": String(i === state.unit),
+            on: {
+              click: () => {
+                state.unit = i;
+                changed("unit");
+              },
+            },
+          },
+          canvas,
+        );
+      }),
+    );
   }
 
   function draw() {
@@ -76,12 +139,18 @@ function buildUnits() {
     const plane = slice(group);
     order.values = order.maps.row(state.unit);
     const [low, high] = limits([order.values]);
-    map.draw(Float64Array.from(plane.cells, (cell) => order.values[cell]), colourMap("viridis"), low, high);
+    map.draw(
+      Float64Array.from(plane.cells, (cell) => order.values[cell]),
+      colourMap("viridis"),
+      low,
+      high,
+    );
     drawMean(above, state.axes[0], plane.width, low, high, false);
     if (group.factors.length > 1) drawMean(beside, state.axes[1], plane.height, low, high, true);
     else beside.replaceChildren();
     bar.replaceChildren(colourBar("viridis", number(low, 2), number(high, 2)));
-    for (const button of thumbs.children) button.setAttribute("aria-pressed", String(Number(button.dataset.unit) === state.unit));
+    for (const button of thumbs.children)
+      button.setAttribute("aria-pressed", String(Number(button.dataset.unit) === state.unit));
     name();
   }
 
@@ -105,7 +174,9 @@ function buildUnits() {
       counts[at] += 1;
     });
     const share = (i) => ((sums[i] / counts[i] - low) / (high - low)) * 0.9 + 0.05;
-    const points = Array.from(sums, (_, i) => (upward ? [share(i) * 100, 100 - ((i + 0.5) / size) * 100] : [((i + 0.5) / size) * 100, 100 - share(i) * 100]));
+    const points = Array.from(sums, (_, i) =>
+      upward ? [share(i) * 100, 100 - ((i + 0.5) / size) * 100] : [((i + 0.5) / size) * 100, 100 - share(i) * 100],
+    );
     node.setAttribute("viewBox", "0 0 100 100");
     node.replaceChildren(svg("path", { d: "M" + points.map((p) => p.map((v) => v.toFixed(2)).join(" ")).join("L") }));
     node.dataset.means = Array.from(sums, (sum, i) => (sum / counts[i]).toPrecision(6)).join(" ");
@@ -113,8 +184,10 @@ function buildUnits() {
 
   onChange((what) => {
     if (["all", "layer"].includes(what)) build();
-    else if (what === "slice" && order.maps) { drawThumbs(); draw(); }
-    else if (what === "unit") draw();
+    else if (what === "slice" && order.maps) {
+      drawThumbs();
+      draw();
+    } else if (what === "unit") draw();
     else if (what === "cell") name();
   });
 }
