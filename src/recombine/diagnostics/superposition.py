@@ -196,7 +196,7 @@ def superposition_of_inputs(
     centred: bool = False,
     pictures: int | Sequence[int] = PICTURES,
     block: int = BLOCK,
-    made: Sequence[Float[Tensor, "value feature"]] | None = None,
+    made: Sequence[Float[Tensor, "_ feature"]] | None = None,
 ) -> Superposition:
     """Input side: compare D(c) on every OOD cell with Σ_i D(v_i, mean code of the other factors).
 
@@ -233,7 +233,7 @@ def superposition_of_inputs(
 
 def outputs_of_mean_codes(
     model: Model, encode: Encode, space: FactorSpace, holdout: Holdout, features: int
-) -> list[Float[Tensor, "value feature"]]:
+) -> list[Float[Tensor, "_ feature"]]:
     """For each factor, what the model makes of each of its values with the other factors at their mean code.
 
     With two factors these are D(x, ȳ) for every x and D(x̄, y) for every y. `features` is the size of one output.

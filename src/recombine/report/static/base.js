@@ -50,7 +50,7 @@ function card(title, { save = true, note = "" } = {}) {
 function choice(label, options, value, change) {
   const select = el(
     "select",
-    { on: { change: () => change(Number(select.value)) } },
+    { "aria-label": label, on: { change: () => change(Number(select.value)) } },
     options.map((name, i) => el("option", { value: i, selected: i === value }, name)),
   );
   return {
