@@ -62,8 +62,8 @@ def visit(chromium):
         if message.type in ("error", "warning") and "willReadFrequently" not in message.text:
             wrong.append(f"{message.type}: {message.text}")
 
-    def go(path, fragment="", *, ready=True, **options):
-        context = chromium.new_context(viewport={"width": 1100, "height": 900}, **options)
+    def go(path, fragment="", *, ready=True, width=1100, **options):
+        context = chromium.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(10_000)

@@ -233,7 +233,9 @@ function linkDots(chart, points, answer) {
         on: {
           click: open,
           keydown: (event) => {
-            if (event.key === "Enter") open();
+            if (event.key !== "Enter") return;
+            event.preventDefault(); // or the key would also act on the run's heading, which has the focus then
+            open();
           },
         },
       },

@@ -146,9 +146,11 @@ function buildExplorer(main) {
     const group = theGroup();
     const shown = shownModels(group);
     grid.style.setProperty("--models", String(shown.length));
+    const about = group.truth || shown.map((model) => model.output).find(Boolean);
     const picture = (label) => {
       const canvas = el("canvas");
       const root = el("div", { class: "field-map", role: "img", "aria-label": label }, canvas);
+      if (about) keepRatio(root, about.shape[2], about.shape[1]);
       const caption = el("figcaption", {}, el("span", { "data-text": true }));
       return { canvas, root, text: caption.firstChild, figure: el("figure", {}, root, caption) };
     };
@@ -196,7 +198,7 @@ function buildExplorer(main) {
         0,
         1,
       );
-      bar.append(gap(lacking(model, "errors")));
+      bar.append(group.ready ? gap(lacking(model, "errors")) : colourBar("magma", "–", "–"), LANDSCAPE());
       return;
     }
     const logs = group.models.filter((m) => m.loaded.mse).map((m) => m.loaded.mse.range.map(Math.log10));
@@ -208,10 +210,7 @@ function buildExplorer(main) {
       low,
       high,
     );
-    bar.append(
-      colourBar("magma", number(10 ** low, 2), number(10 ** high, 2)),
-      el("p", { class: "note" }, "mean squared error, log scale"),
-    );
+    bar.append(colourBar("magma", number(10 ** low, 2), number(10 ** high, 2)), LANDSCAPE());
   }
 
   function drawCell() {
@@ -260,6 +259,8 @@ function buildExplorer(main) {
   });
 }
 
+const LANDSCAPE = () => el("p", { class: "note" }, "mean squared error, log scale");
+
 function modelHead(model) {
   const errors = model.errors || {};
   const numbers = ["id", "ood"]
@@ -277,14 +278,14 @@ function modelHead(model) {
 const shownModels = (group) => group.models.filter((_, i) => !state.hidden.has(i));
 const lacking = (model, part) => model.missing[part] || model.loaded.failed[part] || "";
 
-// Draw into a figure's canvas, or say why there is nothing to draw.
+// Draw into a figure's canvas, or say why there is nothing to draw. Before the arrays are there its place is kept.
 function show(place, held, content, reason, draw) {
   place.root.classList.toggle("held", held);
   if (content) {
     if (!place.canvas.isConnected) place.root.replaceChildren(place.canvas);
     draw(content, place.canvas);
-    place.root.style.setProperty("--ratio", String(clamp(place.canvas.width / place.canvas.height, 0.5, 8)));
-  } else place.root.replaceChildren(gap(reason || "not available"));
+    keepRatio(place.root, place.canvas.width, place.canvas.height);
+  } else if (theGroup().ready) place.root.replaceChildren(gap(reason || "not available"));
 }
 
 const say = later((text) => {

@@ -26,7 +26,7 @@ function buildKernel(main) {
   const captions = [el("figcaption", { "data-text": true }), el("figcaption", { "data-text": true })];
   const verdict = el("p", { class: "wide", id: "pair-value", "data-text": true });
   const agreement = el("p", { class: "wide note" });
-  const bar = el("div");
+  const bar = el("div", {}, colourBar("viridis", "–", "–"));
   measured.figure.append(bar);
   const body = el(
     "div",
@@ -63,10 +63,8 @@ function buildKernel(main) {
   let current = null;
   let near = false; // half a million pairs are painted only for those who come to see them
 
-  async function build() {
-    if (!near) return;
+  function buildControls() {
     const group = theGroup();
-    const model = group.models[state.kernelModel];
     controls.replaceChildren(
       choice(
         "Model",
@@ -82,6 +80,15 @@ function buildKernel(main) {
         changed("kernel");
       }).root,
     );
+    const shape = group.models.map((m) => m.output).find(Boolean)?.shape;
+    for (const canvas of [first, second]) if (shape) keepRatio(canvas.parentElement, shape[2], shape[1]);
+  }
+
+  async function build() {
+    buildControls();
+    if (!near) return;
+    const group = theGroup();
+    const model = group.models[state.kernelModel];
     const name = SIMILARITIES[state.similarity];
     const kernel = model.kernel || { missing: "it was left out of this page (--no-kernel)" };
     let numbers = null;
@@ -157,7 +164,7 @@ function buildKernel(main) {
       canvas.parentElement.classList.toggle("held", held);
       if (model.loaded.output) {
         paintPicture(canvas, pictureOf(model.loaded.output, kernel.cells[index]), group.scale);
-        canvas.parentElement.style.setProperty("--ratio", String(clamp(canvas.width / canvas.height, 0.5, 8)));
+        keepRatio(canvas.parentElement, canvas.width, canvas.height);
       }
     });
     verdict.textContent = `${SIMILARITY_NAMES[state.similarity]} ${number(numbers.at(entry(n, row, column)))} · ${shares(places, row, column) ? "they share a factor value" : "they share no factor value"}`;

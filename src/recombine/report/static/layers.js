@@ -122,6 +122,10 @@ function buildLayers() {
         colourBar(kind.map, number(low, 2), number(high, 2)),
       );
       cells.forEach(({ model, map, box, text }, i) => {
+        if (!values[i] && !group.ready) {
+          map.frame();
+          return;
+        }
         if (!values[i]) {
           box.replaceChildren(gap(lacking(model, kind.part) || "not in its diagnosis"));
           text.textContent = "";

@@ -13,6 +13,7 @@ async function loadGroup(group) {
   ]);
   await group.loading;
   group.scale = brightness(group);
+  group.ready = true;
   return group;
 }
 
@@ -121,6 +122,7 @@ function start() {
     copy(location.href.split("#")[0] + linkText(), event.currentTarget),
   );
   readLink(given);
+  if (DATA.groups.length) changed("all"); // everything in its place, still empty
   addEventListener("hashchange", () => {
     if (readLink(location.hash)) showGroup();
   });

@@ -37,6 +37,9 @@ function outlinePath({ width, height, cells }, held) {
   return path;
 }
 
+// The shape of a box before anything is drawn in it, so that nothing moves later.
+const keepRatio = (box, width, height) => box.style.setProperty("--ratio", String(clamp(width / height, 0.5, 8)));
+
 // A map over the plane: canvas for the colours, SVG for outline and picked cell. Picks where `pick` is given.
 function makeMap(label, { pick = false } = {}) {
   const canvas = el("canvas", { "aria-hidden": "true" });
@@ -64,7 +67,7 @@ function makeMap(label, { pick = false } = {}) {
 
   function frame(plane = slice(theGroup())) {
     const { width, height } = plane;
-    root.style.setProperty("--ratio", String(clamp(width / height, 0.5, 8)));
+    keepRatio(root, width, height);
     overlay.setAttribute("viewBox", `0 0 ${width} ${height}`);
     outline.setAttribute("d", outlinePath(plane, theGroup().loaded.held));
     const x = state.at[state.axes[0]];

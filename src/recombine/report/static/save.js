@@ -182,14 +182,14 @@ const KEPT = [
 
 function saveSvg(root, title) {
   const { width, height, frame, canvases, drawings, texts } = contents(root);
-  const out = svg(
-    "svg",
-    { xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}` },
-    svg("rect", { width, height, fill: background(root) }),
-  );
+  const apart = document.implementation.createDocument(SVG, "svg"); // where nothing is loaded, which the policy forbids
+  const make = (tag, attributes, ...children) => fill(apart.createElementNS(SVG, tag), attributes, children);
+  const out = fill(apart.documentElement, { width, height, viewBox: `0 0 ${width} ${height}` }, [
+    make("rect", { width, height, fill: background(root) }),
+  ]);
   for (const { node, ...box } of canvases) {
     out.append(
-      svg("image", {
+      make("image", {
         x: box.x,
         y: box.y,
         width: box.width,
@@ -215,7 +215,7 @@ function saveSvg(root, title) {
     const style = getComputedStyle(node);
     for (const line of lines(node)) {
       out.append(
-        svg(
+        make(
           "text",
           {
             x: line.x - frame.left,

@@ -15,7 +15,7 @@ function buildUnits() {
   const above = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" });
   const beside = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" });
   const title = el("p", { id: "unit-name", "data-text": true, "aria-live": "polite" });
-  const bar = el("div");
+  const bar = el("div", {}, colourBar("viridis", "–", "–"));
   const thumbs = el("div", { class: "thumbs", role: "group", "aria-label": "Units of this layer" });
   const note = el("p", { class: "note" });
   const view = el(
@@ -75,6 +75,7 @@ function buildUnits() {
       el("button", { type: "button", "aria-label": "Next unit", on: { click: () => step(1) } }, "›"),
     );
     const units = model.units && model.units[layer];
+    if (units) arrange(units, layer);
     let maps = null;
     let reason =
       model.missing.tuning || "its diagnosis holds no units of this layer; diagnose it again, or raise --units";
@@ -87,9 +88,16 @@ function buildUnits() {
     view.hidden = !maps;
     missing.replaceChildren(...(maps ? [] : [gap(reason)]));
     if (!maps) return;
+    order.maps = maps;
+    drawThumbs();
+    draw();
+  }
+
+  // Which units there are and in which order, known before their maps are unpacked.
+  function arrange(units, layer) {
     const key = SORTS[state.sort][1];
     order.units = units;
-    order.maps = maps;
+    order.maps = null;
     order.shown = units.unit
       .map((_, i) => i)
       .toSorted((a, b) => (key ? (units[key][b] ?? -1) - (units[key][a] ?? -1) : a - b));
@@ -98,21 +106,22 @@ function buildUnits() {
       units.unit.length < units.of
         ? `${units.unit.length} of the ${units.of} units of ${layer}: the most typical ones and a seeded draw.`
         : `All ${units.of} units of ${layer}.`;
-    drawThumbs();
-    draw();
+    if (!theGroup().ready) drawThumbs();
   }
 
   function drawThumbs() {
     const plane = slice(theGroup());
     const colours = colourMap("viridis");
-    thumbs.style.setProperty("--ratio", String(clamp(plane.width / plane.height, 0.5, 8)));
+    keepRatio(thumbs, plane.width, plane.height);
+    map.frame(plane);
     thumbs.replaceChildren(
       ...order.shown.map((i) => {
         const canvas = el("canvas", { "aria-hidden": "true" });
-        const size = order.maps.codes.length / order.maps.shape[0];
-        paint(canvas, plane.width, plane.height, (p) =>
-          shade(colours, order.maps.codes[i * size + plane.cells[p]] / 254),
-        );
+        if (order.maps) {
+          const size = order.maps.codes.length / order.maps.shape[0];
+          const codes = order.maps.codes.subarray(i * size, (i + 1) * size);
+          paint(canvas, plane.width, plane.height, (p) => shade(colours, codes[plane.cells[p]] / 254));
+        }
         return el(
           "button",
           {
