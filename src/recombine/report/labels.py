@@ -40,7 +40,8 @@ def _head(config: Mapping[str, Any]) -> str:
 
 
 def _says(config: Mapping[str, Any], key: str) -> bool:
-    return key in config and config[key] not in (False, None, {})
+    value = config.get(key)
+    return not (value is None or value is False or value == {})
 
 
 def _said(key: str, value: Any) -> str:
