@@ -13,12 +13,14 @@ reproduce: $(READY)
 	$(BIN)/recombine reproduce all --profile quick --out reproduction
 
 test: lint
+	$(BIN)/python -m tools.ensure_browser
 	$(BIN)/pytest
 
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/python -m tools.lint_page $(VENV)/lint-page
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks --out bench.json

@@ -68,7 +68,7 @@ def test_a_run_is_diagnosed_and_the_result_kept_with_it(store, tmp_path):
     shown = call("diagnose", run[:6], "--out", folder, "--figures", tmp_path / "figures")
     assert "Verdict: " in shown.stdout
     assert "layers.1.act" in shown.stdout
-    assert len(list((tmp_path / "figures").glob("*.png"))) == 8
+    assert len(list((tmp_path / "figures").glob("*.png"))) == 9
     kept = Store(folder).load(run).diagnosis
     assert kept.source["run"] == run
     assert (kept.holdout.mask == Store(folder).load(run).task.holdout.mask).all()

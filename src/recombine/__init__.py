@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis, diagnose
     from recombine.diagnostics.scores import score
     from recombine.factors import FactorSpace
+    from recombine.report.notebook import explore
     from recombine.store import Store
     from recombine.task import Task
     from recombine.training.loop import train, train_seeds
@@ -52,6 +53,7 @@ _HOME = {
     "Store": "recombine.store",
     "Task": "recombine.task",
     "diagnose": "recombine.diagnostics.diagnosis",
+    "explore": "recombine.report.notebook",
     "recipe": "recombine.training.recipe",
     "score": "recombine.diagnostics.scores",
     "train": "recombine.training.loop",
@@ -60,7 +62,7 @@ _HOME = {
 
 __all__ = [
     "Diagnosis", "FactorSpace", "RunConfig", "Store", "Task", "__version__", "decoders", "diagnose",
-    "diagnostics", "encodings", "errors", "factors", "figures", "holdouts", "recipe", "scenes", "score",
+    "diagnostics", "encodings", "errors", "explore", "factors", "figures", "holdouts", "recipe", "scenes", "score",
     "store", "sweeps", "train", "train_seeds", "training",
 ]  # fmt: skip
 

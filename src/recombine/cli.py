@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import recombine
-from recombine import cli_diagnose, cli_reproduce, cli_sweep
+from recombine import cli_diagnose, cli_report, cli_reproduce, cli_sweep
 
 app = typer.Typer(
     name="recombine",
@@ -50,7 +50,7 @@ def demo(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Train a decoder that fails on unseen pairs and one that stripes have cured; draw both (about a minute)."""
+    """Train a decoder that fails on unseen pairs and one that stripes have cured; draw both (about two minutes)."""
     with reported(as_json):
         from recombine.demo import configs
         from recombine.demo import demo as run_demo
@@ -63,10 +63,14 @@ def demo(
             return
         result = run_demo(out, seed=seed or 0, device=device)
         if as_json:
-            show_json({"figure": str(result.figure), "table": str(result.table), "models": result.rows()})
+            show_json({"figure": str(result.figure), "table": str(result.table), "page": str(result.page),
+                       "models": result.rows()})  # fmt: skip
             return
         show_table(result.rows(), ["model", *METRICS])
         typer.echo(f"\nThe picture is {result.figure}, the numbers are in {result.table}, the runs in {out / 'runs'}.")
+        typer.echo(
+            f"To walk through the hold-out, open {result.page} in a browser:\n  {result.page.resolve().as_uri()}"
+        )
 
 
 @app.command()
@@ -259,3 +263,4 @@ def main() -> None:
 cli_diagnose.register(app)
 cli_sweep.register(app)
 cli_reproduce.register(app)
+cli_report.register(app)

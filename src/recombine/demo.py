@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from recombine.config import RunConfig
+from recombine.diagnostics.diagnosis import Diagnosis
+from recombine.errors import StoreError
 from recombine.figures import comparison, render
 from recombine.files import write_json
+from recombine.report.collect import PARTS, Collected, Model
+from recombine.report.page import write_report
 from recombine.store import Store, StoredRun
 
 MODELS = {
@@ -30,6 +34,7 @@ class DemoResult:
     runs: dict[str, StoredRun]
     figure: Path
     table: Path
+    page: Path
 
     def rows(self) -> list[dict[str, Any]]:
         return [{"model": TITLES[name], "run": run.id, **run.summary} for name, run in self.runs.items()]
@@ -40,13 +45,26 @@ def configs(seed: int) -> dict[str, RunConfig]:
 
 
 def demo(out: Path, *, seed: int = 0, device: str = "auto", progress: bool | None = None) -> DemoResult:
-    """Train both models (or take them from `out`/runs), draw the figure, write the table."""
+    """Train both models (or take them from `out`/runs), draw the figure, write the table and the page."""
     store = Store(out / "runs")
     runs = {name: store.train([config], device=device, progress=progress)[0] for name, config in configs(seed).items()}
-    result = DemoResult(runs, out / "demo.png", out / "demo.json")
+    result = DemoResult(runs, out / "demo.png", out / "demo.json", out / "report.html")
     draw(runs, result.figure)
     write_json(result.table, {"seed": seed, "models": result.rows()})
+    models = [Model(TITLES[name], _diagnosed(run, progress), run) for name, run in runs.items()]
+    write_report(Collected(models=models, runs=list(runs.values())), result.page)
     return result
+
+
+def _diagnosed(run: StoredRun, progress: bool | None) -> Diagnosis:
+    """The run's diagnosis with the parts the page shows; made if it is not there."""
+    try:
+        found = run.diagnosis
+        if all(found[part].computed for part in PARTS):
+            return found
+    except StoreError:
+        pass
+    return run.diagnose(parts=PARTS, progress=progress)
 
 
 def draw(runs: dict[str, StoredRun], path: Path) -> None:

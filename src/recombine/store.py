@@ -101,12 +101,17 @@ class StoredRun:
     @property
     def diagnosis(self) -> Diagnosis:
         """The diagnosis kept with the run; an error if there is none, or if it is of other weights."""
+        return self.load_diagnosis()
+
+    def load_diagnosis(self, *, partial: bool = False) -> Diagnosis:
+        """As `diagnosis`; with `partial` a damaged part is marked as missing instead of refusing all."""
         from recombine.diagnostics.diagnosis import Diagnosis
 
         folder = self.path / "diagnosis"
-        if not folder.is_dir():
-            raise StoreError(f"Run {self.id} has no diagnosis yet. `recombine diagnose {self.id}` makes one.")
-        found = Diagnosis.load(folder)
+        if not (folder / "diagnosis.json").is_file():
+            command = f"recombine diagnose {self.id} --out {self.path.parent}"
+            raise StoreError(f"Run {self.id} has no diagnosis yet. `{command}` makes one.")
+        found = Diagnosis.load(folder, partial=partial)
         if found.source.get("model") != self.facts["files"]["model/model.safetensors"]:
             raise StoreError(f"{folder} is about other weights: the run was trained again. Diagnose it again.")
         return found

@@ -203,7 +203,7 @@ class Bad(nn.Module):
         ({"layers": "layer.1"}, "no layer 'layer.1'"),
         ({"layers": []}, "No layers were chosen"),
         ({"parts": ["probe"]}, "did you mean 'probes'"),
-        ({"parts": []}, "Parts: errors"),
+        ({"parts": []}, "Parts: outputs, errors"),
         ({"geometry": "rough"}, "exact or finite difference"),
         ({"target": torch.zeros(64, 3)}, "as many numbers per cell as the model's output, 64"),
         ({"target": torch.zeros(63, 64)}, "one row for each of the 64 cells"),
@@ -261,12 +261,48 @@ def test_save_and_load(diagnosis, tmp_path):
     assert (again.holdout.mask == HOLE.mask).all()
 
 
+def test_outputs_mean_codes_and_sampled_units_are_kept(diagnosis, model):
+    outputs = outputs_of(model).reshape(64, 8, 8).numpy()
+    kept = diagnosis["outputs"]
+    np.testing.assert_allclose(kept.arrays["output"], outputs, atol=1e-6)
+    np.testing.assert_allclose(kept.arrays["truth"], SCENE(SPACE.values(torch.arange(64))).numpy(), atol=1e-6)
+    assert [row["most"] for row in kept.rows] == pytest.approx([outputs[m].max() for m in (
+        np.ones(64, bool), ~HOLE.mask.ravel(), HOLE.mask.ravel())])  # fmt: skip
+    codes = CODE(SPACE.values(torch.arange(64))).flatten(1)
+    trained = codes[~torch.from_numpy(HOLE.mask.ravel())].mean(0)
+    code = torch.cat([codes[8 * 3, :8], trained[8:]])  # x = 3, y at its mean: x owns the first half of the code
+    with torch.no_grad():
+        alone = model(code[None]).reshape(8, 8).numpy()
+    np.testing.assert_allclose(diagnosis["superposition"].arrays["mean codes/x"][3], alone, atol=1e-5)
+    sampled = [row for row in diagnosis["tuning"].table("sampled") if row["layer"] == "1"]
+    with torch.no_grad():
+        layer = model[:2](CODE(SPACE.values(torch.arange(64)))).numpy()
+    maps = diagnosis["tuning"].arrays["sampled maps/1"]
+    assert len(maps) == len(sampled) == min(128, layer.shape[1])
+    for row, unit_map in zip(sampled, maps):
+        np.testing.assert_allclose(unit_map.ravel(), layer[:, row["unit"]], atol=1e-6)
+    assert {row["of_units"] for row in sampled} == {layer.shape[1]}
+
+
+def test_files_without_a_newer_part_are_read(diagnosis, tmp_path):
+    folder = diagnosis.save(tmp_path / "d")
+    content = json.loads((folder / "diagnosis.json").read_text())
+    del content["parts"]["outputs"]
+    (folder / "diagnosis.json").write_text(json.dumps(content))
+    again = Diagnosis.load(folder)
+    assert "diagnose the model again" in again["outputs"].missing["outputs"]
+    assert again["errors"].computed
+
+
 def test_damaged_files_are_refused(diagnosis, tmp_path):
     folder = diagnosis.save(tmp_path / "d")
     table = folder / "probes-scores.csv"
     table.write_text(table.read_text().replace("in_sample", "in_sampel", 1))
     with pytest.raises(StoreError, match="was changed"):
         Diagnosis.load(folder)
+    partial = Diagnosis.load(folder, partial=True)
+    assert "was changed" in partial["probes"].missing["probes"]
+    assert partial["errors"].computed
     table.unlink()
     with pytest.raises(StoreError, match="missing"):
         Diagnosis.load(folder)

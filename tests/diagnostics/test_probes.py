@@ -224,3 +224,17 @@ def test_bad_input(model):
         linear_probes(model, SPACE, ramp, HOLDOUT, folds=1)
     with pytest.raises(InputError, match=r"output is NaN or infinite at x=5, y=0"):
         linear_probes(lambda code: torch.where(code[:, :1] > 4.5, torch.nan, code), SPACE)
+
+
+def test_errors_at_each_cell_come_from_fits_that_did_not_see_it(model):
+    probes = linear_probes(model, SPACE, ramp, HOLDOUT, layers="out", folds=4, seed=3)
+    with torch.no_grad():
+        rows = model(ramp(SPACE.values(torch.from_numpy(probes.cells)).double())).numpy()
+    y = SPACE.values(torch.from_numpy(probes.cells))[:, 0].double().numpy()
+    n_id = HOLDOUT.n_id
+    penalty = probes["out", "x", "ridge_ood"].penalty
+    ridge = Ridge(alpha=penalty, solver="svd").fit(rows[:n_id], y[:n_id])
+    off = probes.errors["out"][0]
+    np.testing.assert_allclose(off[n_id:], np.abs(y[n_id:] - ridge.predict(rows[n_id:])), rtol=1e-5, atol=1e-7)
+    r2 = 1 - (off[:n_id] ** 2).sum() / ((y[:n_id] - y[:n_id].mean()) ** 2).sum()
+    assert r2 == pytest.approx(probes["out", "x", "ridge_cv"].r2, abs=1e-9)

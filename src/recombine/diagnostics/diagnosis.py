@@ -6,7 +6,7 @@
     diagnosis.plot("geometry")              # a figure per part
     diagnosis.save("folder"), Diagnosis.load("folder")
 
-The parts, each in a module of its own: errors, geometry, probes, kernels, superposition, tuning, complexity,
+The parts, each in a module of its own: outputs, errors, geometry, probes, kernels, superposition, tuning, complexity,
 embeddings. What cannot be computed is marked as missing, with its reason.
 """
 
@@ -28,7 +28,7 @@ from recombine.diagnostics.grid_activations import MEMORY, LayerRows, collect, f
 from recombine.diagnostics.layer_parts import LAYERWISE, LayerStudy, geometry_part
 from recombine.diagnostics.layers import OUT, Encode, Model, Subject, examine, observing
 from recombine.diagnostics.material import Material
-from recombine.diagnostics.output_parts import errors_part, kernels_part, superposition_part
+from recombine.diagnostics.output_parts import errors_part, kernels_part, outputs_part, superposition_part
 from recombine.diagnostics.part import Part
 from recombine.diagnostics.truth import truth_over_grid
 from recombine.diagnostics.verdict import Evidence, Verdict, judge
@@ -42,13 +42,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WORK: dict[str, Callable[[Material], Part]] = {
+    "outputs": outputs_part,
     "errors": errors_part,
     "superposition": superposition_part,
     "kernels": kernels_part,
     "geometry": geometry_part,
 }
-PARTS = ("errors", "superposition", "kernels", "geometry", *LAYERWISE)
+PARTS = ("outputs", "errors", "superposition", "kernels", "geometry", *LAYERWISE)
 NOT_CHOSEN = "it was not among the parts asked for"
+NOT_WRITTEN = "the files were written before this part existed; diagnose the model again"
 
 
 def diagnose(
@@ -274,9 +276,14 @@ class Diagnosis:
         return write_diagnosis(self, Path(folder))
 
     @classmethod
-    def load(cls, folder: str | Path) -> Diagnosis:
-        """Read what `save` wrote. Nothing in the files is ever executed."""
-        return cls(**read_diagnosis(Path(folder)))
+    def load(cls, folder: str | Path, *, partial: bool = False) -> Diagnosis:
+        """Read what `save` wrote. Nothing in the files is ever executed.
+
+        A file that is missing or was changed is an error, or with `partial` makes its part a missing one.
+        """
+        fields = read_diagnosis(Path(folder), partial=partial)
+        fields["parts"] = {name: Part.absent(name, NOT_WRITTEN) for name in PARTS} | fields["parts"]
+        return cls(**fields)
 
     def to_json(self) -> dict[str, Any]:
         """The verdict, the main tables by layer and what is missing; JSON-able."""

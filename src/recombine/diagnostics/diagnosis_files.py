@@ -49,24 +49,27 @@ def _factors(space: FactorSpace) -> list[tuple[str, dict[str, Any]]]:
     return [(name, {"kind": f.kind, "size": f.size, "low": f.low, "step": f.step}) for name, f in space.factors.items()]
 
 
-def read_diagnosis(folder: Path) -> dict[str, Any]:
-    """The fields of a diagnosis; anything missing, changed or foreign is an error."""
+def read_diagnosis(folder: Path, *, partial: bool = False) -> dict[str, Any]:
+    """The fields of a diagnosis; anything missing, changed or foreign is an error.
+
+    `partial`: a part whose files are missing or changed is marked as missing instead, with the reason.
+    """
     content = read_json(folder / MAIN)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise StoreError(f"{folder / MAIN} is no diagnosis of this version, which has format {FORMAT!r}.")
     try:
-        for name, digest in content["files"].items():
-            if Path(name).name != name or not (folder / name).is_file():
-                raise StoreError(f"{folder / name} is missing. Diagnose the model again.")
-            if file_digest(folder / name) != digest:
-                raise StoreError(f"{folder / name} was changed after it was written. Diagnose the model again.")
+        damaged = {
+            name: reason for name, digest in content["files"].items() if (reason := _damage(folder, name, digest))
+        }
+        if damaged and not partial:
+            raise StoreError(next(iter(damaged.values())))
         space = FactorSpace.from_config({f["name"]: {k: v for k, v in f.items() if k != "name"}
                                          for f in content["space"]})  # fmt: skip
         return {
             "space": space,
             "holdout": None if content["holdout"] is None else HOLDOUTS.build(content["holdout"], space),
             "layers": tuple(content["layers"]),
-            "parts": {name: read_part(name, given, folder, folder) for name, given in content["parts"].items()},
+            "parts": {name: _part(folder, name, given, damaged) for name, given in content["parts"].items()},
             "verdict": Verdict.from_json(content["verdict"]),
             "facts": content["facts"],
             "source": content["source"],
@@ -75,6 +78,22 @@ def read_diagnosis(folder: Path) -> dict[str, Any]:
         if isinstance(error, StoreError):
             raise
         raise StoreError(f"{folder / MAIN} cannot be read: {error!r}.") from error
+
+
+def _damage(folder: Path, name: str, digest: str) -> str:
+    """What is wrong with a file; empty if nothing is."""
+    if Path(name).name != name or not (folder / name).is_file():
+        return f"{folder / name} is missing. Diagnose the model again."
+    if file_digest(folder / name) != digest:
+        return f"{folder / name} was changed after it was written. Diagnose the model again."
+    return ""
+
+
+def _part(folder: Path, name: str, given: dict[str, Any], damaged: dict[str, str]) -> Part:
+    """A part, or why it is missing if one of its files is damaged."""
+    files = [f"{name}.safetensors", *(f"{name}-{table}.csv" for table in given["tables"])]
+    reasons = [damaged[file] for file in files if file in damaged]
+    return Part.absent(name, reasons[0]) if reasons else read_part(name, given, folder, folder)
 
 
 def write_part(part: Part, tables: Path, arrays: Path) -> tuple[dict[str, Any], list[Path]]:

@@ -23,12 +23,14 @@ from recombine.diagnostics.output_parts import function_rows
 from recombine.diagnostics.part import Part
 from recombine.diagnostics.partial_factorization import grouping_of, partial_factorization
 from recombine.diagnostics.probes import MOST_CELLS, Features, features_of_rows, linear_probes, probes_of_features
-from recombine.diagnostics.tuning import tuning_curves, unit_maps
+from recombine.diagnostics.tuning import TuningCurves, tuning_curves, unit_maps
 from recombine.errors import InputError
 from recombine.seeds import generator
 
 LAYERWISE = ("probes", "tuning", "complexity", "embeddings")
 TYPICAL_UNITS = 4
+SAMPLED_UNITS = 128  # kept with their maps, for looking through
+SAMPLED_NUMBERS = 2**21  # in the maps of one layer, at most
 DIMENSIONS = 3
 SHAPES: tuple[Literal["stripe", "bump"], ...] = ("stripe", "bump")
 
@@ -111,7 +113,8 @@ class LayerStudy:
         rows = [asdict(probe) for probe in found.table]
         facts = {"cells": len(found.cells), "grid_cells": found.grid_cells, "drawn": found.subsampled}
         missing = {f"{r['score']} of {r['factor']}": r["missing"] for r in rows if r["missing"]}
-        return Part("probes", {"scores": rows}, {"cells": found.cells}, facts, missing)
+        arrays = {"cells": found.cells, **{f"error/{name}": a.astype(np.float32) for name, a in found.errors.items()}}
+        return Part("probes", {"scores": rows}, arrays, facts, missing)
 
     def _study(self, name: str, found: LayerRows) -> None:
         """All parts that are read off one layer's activations."""
@@ -150,6 +153,21 @@ class LayerStudy:
             )
             for factor, curve in curves.marginals.items():
                 part.arrays[f"{kind} marginals of {factor}/{name}"] = curve[units]
+        self._sample(name, found, curves)
+
+    def _sample(self, name: str, found: LayerRows, curves: TuningCurves) -> None:
+        """Keep the maps of the most typical units and of a seeded draw of the others."""
+        part, space, count = self.parts["tuning"], self.material.space, found.rows.shape[1]
+        most = max(1, min(SAMPLED_UNITS, SAMPLED_NUMBERS // len(space)))
+        typical = [unit for kind in SHAPES for unit in curves.most_typical(kind, TYPICAL_UNITS, strong=True).tolist()]
+        drawn = torch.randperm(count, generator=generator(self.material.seed, "sampled units", name)).tolist()
+        units = sorted(list(dict.fromkeys([*typical, *drawn]))[:most])
+        part.arrays[f"sampled maps/{name}"] = unit_maps(found.rows, space, units).astype(np.float32)
+        part.tables.setdefault("sampled", []).extend(
+            {"layer": name, "unit": self._own_number(name, found, unit), "stripe": float(curves.stripe[unit]),
+             "bump": float(curves.bump[unit]), "variance": float(curves.variance[unit]), "of_units": found.units}
+            for unit in units
+        )  # fmt: skip
 
     def _own_number(self, name: str, found: LayerRows, row: int) -> int:
         """The unit's place in its flattened activation, from its place among the rows, which is that in memory."""

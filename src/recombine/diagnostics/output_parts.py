@@ -1,4 +1,4 @@
-"""The parts of a diagnosis that look at the model's outputs: errors, superposition, kernels, functions."""
+"""The parts of a diagnosis that look at the model's outputs: errors, superposition, kernels, functions, pictures."""
 
 from __future__ import annotations
 
@@ -19,13 +19,37 @@ from recombine.diagnostics.kernels import SIMILARITIES, GramMatrices, agreement,
 from recombine.diagnostics.material import Material
 from recombine.diagnostics.part import Part, Rows
 from recombine.diagnostics.remembered import Remembered, remembered_sums
-from recombine.diagnostics.superposition import Superposition, superposition, superposition_of_inputs
+from recombine.diagnostics.superposition import (
+    Superposition,
+    outputs_of_mean_codes,
+    superposition,
+    superposition_of_inputs,
+)
 from recombine.errors import InputError
 
 MOST_KERNEL_CELLS = 2048  # time grows with the cube of their number, and memory with the square
 CP = {"epsilon": 0.05, "largest": 8, "inits": 2}  # search for product terms with three factors and more
 CP_OUTPUTS = 4
+MOST_OUTPUTS = 2**25  # numbers kept, 128 MB
+NO_TARGET = "no target was given"
 KINDS: tuple[KernelKind, ...] = ("factorized", "radial")
+
+
+def outputs_part(material: Material) -> Part:
+    """What the model makes of every cell, beside the truth: what a reader wants to see."""
+    outputs, truth = material.outputs, material.truth
+    if outputs.numel() > MOST_OUTPUTS:
+        raise InputError(f"{len(outputs)} outputs of {outputs[0].numel()} numbers are too many to keep.")
+    rows = [
+        {"cells": name, "n_cells": int(mask.sum()), "least": float(here.min()), "mean": float(here.double().mean()),
+         "most": float(here.max())}
+        for name, mask in material.masks.items() if mask.any()
+        for here in [outputs[torch.from_numpy(mask)]]
+    ]  # fmt: skip
+    arrays = {"output": outputs.float().numpy()}
+    if truth is not None:
+        arrays["truth"] = truth.float().numpy()
+    return Part("outputs", {"range": rows}, arrays, missing={} if truth is not None else {"truth": NO_TARGET})
 
 
 def errors_part(material: Material) -> Part:
@@ -60,18 +84,18 @@ def superposition_part(material: Material) -> Part:
     tests = [superposition(outputs, space, holdout, truth=truth, centred=centred) for centred in (False, True)]
     remembered = remembered_sums(outputs, space, holdout, truth=truth, seed=material.seed)
     missing: dict[str, str] = {}
+    alone: list[Tensor] = []
     try:
         _check_population(material)
         assert material.encode is not None
-        encode = material.subject.code
+        given = (material.model, material.subject.code, space, holdout)
+        alone = outputs_of_mean_codes(*given, outputs[0].numel())
         for centred in (False, True):
-            tests.append(
-                superposition_of_inputs(outputs, material.model, encode, space, holdout, truth=truth, centred=centred)
-            )
+            tests.append(superposition_of_inputs(outputs, *given, truth=truth, centred=centred, made=alone))
     except InputError as error:
         missing["input side"] = str(error)
     if truth is None:
-        missing["truth"] = "no target was given"
+        missing["truth"] = NO_TARGET
     tables = {
         "cells": [row for test in tests for row in _cell_rows(test, material)],
         "summary": [_summary(test) for test in tests],
@@ -83,6 +107,8 @@ def superposition_part(material: Material) -> Part:
     if pictures.truth is not None:
         arrays["pictures/truth"] = pictures.truth
     arrays |= {"remembered/cells": remembered.cells, "remembered/share": remembered.share}
+    arrays |= {f"mean codes/{name}": made.reshape(-1, *outputs.shape[1:]).numpy()
+               for name, made in zip(space.names, alone)}  # fmt: skip
     arrays = {name: a if name.endswith("cells") else a.astype(np.float32) for name, a in arrays.items()}
     return Part("superposition", tables, arrays, missing=missing)
 
@@ -215,7 +241,7 @@ def function_rows(material: Material) -> tuple[Rows, dict[str, str]]:
         settings = {"largest": CP["largest"], "inits": CP["inits"]}
     for name, values in given.items():
         if values is None:
-            missing[f"complexity of the {name}"] = "no target was given"
+            missing[f"complexity of the {name}"] = NO_TARGET
             continue
         numbers = values.flatten(1)[:, chosen]
         try:

@@ -98,6 +98,32 @@ def _by_layer(diagnosis: Diagnosis, rows: list[dict[str, Any]], column: str) -> 
     return [found.get(name, math.nan) for name in diagnosis.layers]
 
 
+def _outputs(diagnosis: Diagnosis, part: Part) -> Figure:
+    """A few cells, spread over the trained and the held-out ones: truth above output."""
+    held = np.zeros(len(diagnosis.space), bool) if diagnosis.holdout is None else diagnosis.holdout.mask.ravel()
+    chosen = np.concatenate([cells[np.linspace(0, len(cells) - 1, 4).astype(int)]
+                             for cells in (np.flatnonzero(~held), np.flatnonzero(held)) if len(cells)])  # fmt: skip
+    shown = {key: part.arrays[key][chosen] for key in ("truth", "output") if key in part.arrays}
+    low, high = (float(bound(shown["output"])) for bound in (np.min, np.max))
+    figure = new_figure(1.2 * len(chosen) + 0.6, 1.35 * len(shown) + 0.5)
+    axes = figure.subplots(len(shown), len(chosen), squeeze=False)
+    places = diagnosis.space.values(torch.from_numpy(chosen)).tolist()
+    for row, (key, images) in enumerate(shown.items()):
+        for column, image in enumerate(images):
+            ax = axes[row, column]
+            if image.ndim == 2 and min(image.shape) > 1:
+                ax.imshow(image, cmap="gray", vmin=low, vmax=high, origin="lower", interpolation="nearest")
+            else:
+                ax.plot(image.ravel(), color=COLOURS[0], lw=0.8)
+            _bare(ax)
+            for spine in ax.spines.values():
+                spine.set_color(OUTLINE if held[chosen[column]] else "0.6")
+            if row == 0:
+                ax.set_title(", ".join(f"{v:g}" for v in places[column]), fontsize=8)
+        axes[row, 0].set_ylabel(key)
+    return figure
+
+
 def _errors(diagnosis: Diagnosis, part: Part) -> Figure:
     figure = new_figure(4.6, 3.8)
     ax = figure.subplots()
@@ -356,6 +382,7 @@ def _embeddings(diagnosis: Diagnosis, part: Part) -> Figure:
 
 
 _PLOTS: dict[str, Callable[[Diagnosis, Part], Figure]] = {
+    "outputs": _outputs,
     "errors": _errors,
     "geometry": _geometry,
     "probes": _probes,

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -93,11 +93,15 @@ class Probes:
         table: One entry per layer, factor and score.
         cells: The cells used, ID first.
         grid_cells: Number of cells of the grid; more than `cells` if it was too large and a seeded draw was probed.
+        errors: By layer, how far the ridge probe of each factor is off at each of `cells`, in the factor's unit. No
+            cell is predicted by a fit that saw it: ID cells by the fit to the other folds, OOD cells by that to all
+            ID cells. NaN where there is no such probe. For a cyclic factor the length of the error on its circle.
     """
 
     table: list[Probe]
     cells: Int[np.ndarray, " cell"]
     grid_cells: int
+    errors: dict[str, Float[np.ndarray, "factor cell"]] = field(default_factory=dict)
 
     @property
     def subsampled(self) -> bool:
@@ -178,12 +182,12 @@ def probes_of_features(
         folds, seed: As for `linear_probes`.
     """
     targets = probe_targets(space, cells)
-    table = [
-        probe
-        for name, found in features.items()
-        for probe in _probes(name, units[name], found, targets, n_id, folds, seed)
-    ]
-    return Probes(table, cells.numpy(), len(space))
+    table, errors = [], {}
+    for name, found in features.items():
+        rows, off = _probes(name, units[name], found, targets, n_id, folds, seed)
+        table += rows
+        errors[name] = (off * _units(space)[:, None]).numpy()
+    return Probes(table, cells.numpy(), len(space), errors)
 
 
 def features_of_rows(rows: Shaped[Tensor, "cell unit"]) -> Features:
@@ -207,6 +211,13 @@ def probe_targets(space: FactorSpace, cells: Int[Tensor, " cell"]) -> dict[str, 
         else:
             targets[name] = (factor.low + factor.step * column).unsqueeze(1)
     return targets
+
+
+def _units(space: FactorSpace) -> Float[Tensor, " factor"]:
+    """The length of one unit of a probe's target, in the factor's own unit: a circle's radius, else 1."""
+    return torch.tensor(
+        [f.extent / (2 * math.pi) if f.kind == "cyclic" else 1.0 for f in space.factors.values()], dtype=torch.float64
+    )
 
 
 @dataclass(frozen=True)
@@ -290,8 +301,8 @@ def r_squared(truth: Float[Tensor, "cell target"], found: Float[Tensor, "cell ta
 
 def _probes(
     layer: str, units: int, features: Features, targets: dict[str, Tensor], n_id: int, folds: int, seed: int
-) -> list[Probe]:
-    """All scores of one layer."""
+) -> tuple[list[Probe], Float[Tensor, "factor cell"]]:
+    """All scores of one layer, and the ridge probe's error at each cell."""
     n = len(next(iter(targets.values())))
     splits = {"grid": slice(0, n), "ID": slice(0, n_id), "OOD": slice(n_id, n)}
     whole = features.whole if n >= FEWEST_CELLS else None
@@ -299,7 +310,13 @@ def _probes(
     parts = torch.randperm(n_id, generator=generator(seed, "probe folds")).tensor_split(min(folds, max(1, n_id)))
     tried = {} if within is None else _cross_validate(within, {f: y[:n_id] for f, y in targets.items()}, parts)
     table = []
-    for factor, y in targets.items():
+    errors = torch.full((len(targets), n), math.nan, dtype=torch.float64)
+    for row, (factor, y) in enumerate(targets.items()):
+        if within is not None and not _missing(factor, "ID", y[:n_id]):
+            penalty = tried[factor][1]
+            known = within.left_out(y[:n_id], penalty, parts)
+            new = y[n_id:] - within.predict(y[:n_id], penalty)
+            errors[row] = torch.linalg.vector_norm(torch.cat([known, new]), dim=1)
         for score, (fit, scored) in _SPLITS.items():
             missing = _missing(factor, fit, y[splits[fit]]) or _missing(factor, scored, y[splits[scored]])
             r2, penalty = math.nan, math.nan
@@ -312,7 +329,7 @@ def _probes(
                     r2 = r_squared(y[splits["OOD"]], found)
             counts = [splits[name].stop - splits[name].start for name in (fit, scored)]
             table.append(Probe(layer, units, factor, score, r2, *counts, penalty=penalty, missing=missing))
-    return table
+    return table, errors
 
 
 def _missing(factor: str, name: str, y: Tensor) -> str:

@@ -164,6 +164,7 @@ def superposition_of_inputs(
     centred: bool = False,
     pictures: int | Sequence[int] = PICTURES,
     block: int = BLOCK,
+    made: Sequence[Float[Tensor, "_ feature"]] | None = None,
 ) -> Superposition:
     """Input side: compare D(c) on every OOD cell with Σ_i D(v_i, mean code of the other factors).
 
@@ -177,11 +178,12 @@ def superposition_of_inputs(
         model: Codes (batch, …) → outputs (batch, …). A module is run in eval mode and left as it was.
         encode: Factor values (batch, factor) → codes (batch, …).
         space, holdout, truth, centred, pictures, block: As for `superposition`.
+        made: What `outputs_of_mean_codes` gives, to save time where it is known.
     """
     rows = as_rows(outputs, space)
     targets = _matching_truth(truth, rows, space)
     ood = held_out(holdout, space)
-    made = [_decode(model, codes, rows.shape[1]) for codes in _mean_codes(encode, space, ~ood)]
+    made = outputs_of_mean_codes(model, encode, space, holdout, rows.shape[1]) if made is None else made
     where = space.coordinates(ood.nonzero()[:, 0])
     vectors, backgrounds = _Accumulated(ood, _picked(pictures, ood)), []
     for start, slab in enumerate_blocks(rows, block):
@@ -195,6 +197,17 @@ def superposition_of_inputs(
         backgrounds.append(background)
     none = torch.zeros(int(ood.sum()), dtype=torch.float64)
     return _report("input", vectors, torch.cat(backgrounds), space, none, centred, outputs)
+
+
+def outputs_of_mean_codes(
+    model: Model, encode: Encode, space: FactorSpace, holdout: Holdout, features: int
+) -> list[Float[Tensor, "_ feature"]]:
+    """For each factor, what the model makes of each of its values with the other factors at their mean code.
+
+    With two factors these are D(x, ȳ) for every x and D(x̄, y) for every y. `features` is the size of one output.
+    """
+    trained = ~held_out(holdout, space)
+    return [_decode(model, codes, features) for codes in _mean_codes(encode, space, trained)]
 
 
 def _mean_codes(encode: Encode, space: FactorSpace, trained: Bool[Tensor, " cell"]) -> list[Float[Tensor, "value ..."]]:

@@ -1,0 +1,94 @@
+"""Arrays for a page: quantized to 8 or 16 bits, compressed, and written as text.
+
+A number v is written as a code c in 0 … 2^bits − 2, and read as v = f(low + (high − low)·c / (2^bits − 2)); the last
+code means that there is no number. f is *linear*, *root* (f(t) = t·|t|: fine steps near 0, where failing decoders leave
+their traces, coarse ones elsewhere) or *log* (f(t) = 10^t).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zlib
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Shaped
+
+Curve = Literal["linear", "root", "log"]
+SMALLEST = 1e-12  # of a number on the log curve
+
+
+def quantize(
+    values: Shaped[np.ndarray, "..."], *, bits: int = 8, curve: Curve = "linear", by_row: bool = False
+) -> tuple[Shaped[np.ndarray, "..."], dict[str, Any]]:
+    """Codes, and what is needed to read them. `by_row` gives each entry of the first axis a range of its own."""
+    bent = np.asarray(values, dtype=np.float64)
+    if curve == "log":
+        with np.errstate(invalid="ignore"):
+            bent = np.log10(np.maximum(bent, SMALLEST))
+    elif curve == "root":
+        bent = np.sign(bent) * np.sqrt(np.abs(bent))
+    known = np.isfinite(bent)
+    rows = bent.reshape(len(bent) if by_row else 1, -1) if bent.size else np.zeros((1, 0))
+    seen = known.reshape(rows.shape)
+    low = np.min(rows, axis=1, where=seen, initial=np.inf)
+    high = np.max(rows, axis=1, where=seen, initial=-np.inf)
+    low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
+    last = 2**bits - 1
+    span = np.where(high > low, high - low, 1.0)
+    with np.errstate(invalid="ignore"):
+        codes = np.round((rows - low[:, None]) / span[:, None] * (last - 1))
+    codes = np.where(seen, codes, last).astype(np.uint8 if bits == 8 else "<u2").reshape(bent.shape)
+    low, high = ([float(f"{v:.9g}") for v in bounds] for bounds in (low, low + span))
+    about = {"shape": list(bent.shape), "bits": bits, "curve": curve}
+    return codes, about | ({"low": low, "high": high} if by_row else {"low": low[0], "high": high[0]})
+
+
+def restore(codes: Shaped[np.ndarray, "..."], about: dict[str, Any]) -> Shaped[np.ndarray, "..."]:
+    """What the page reads: the inverse of `quantize` up to rounding."""
+    last = 2 ** about["bits"] - 1
+    low, high = (np.reshape(about[k], (-1, *[1] * (codes.ndim - 1))) if isinstance(about[k], list) else about[k]
+                 for k in ("low", "high"))  # fmt: skip
+    bent = np.where(codes == last, np.nan, low + (high - low) * codes.astype(np.float64) / (last - 1))
+    if about["curve"] == "log":
+        return 10.0**bent
+    return bent * np.abs(bent) if about["curve"] == "root" else bent
+
+
+@dataclass
+class Blobs:
+    """All arrays of a page. Equal ones are kept once; `sizes` says how much each block of the page takes.
+
+    Attributes:
+        texts: Name of a blob → its text (base64 of the compressed bytes).
+        sizes: Block → bytes of text.
+    """
+
+    texts: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    _known: dict[str, str] = field(default_factory=dict)
+
+    def add(
+        self,
+        values: Shaped[np.ndarray, "..."],
+        block: str,
+        *,
+        bits: int = 8,
+        curve: Curve = "linear",
+        by_row: bool = False,
+    ) -> dict[str, Any]:
+        """Keep an array for a block of the page; returns what the page's JSON says about it."""
+        codes, about = quantize(values, bits=bits, curve=curve, by_row=by_row)
+        return about | {"blob": self.add_bytes(codes.tobytes(), block)}
+
+    def add_bytes(self, content: bytes, block: str) -> str:
+        """Keep bytes, compressed; returns their name."""
+        digest = hashlib.sha256(content).hexdigest()
+        if digest not in self._known:
+            text = base64.b64encode(zlib.compress(content, 9)).decode()
+            self._known[digest] = f"b{len(self._known)}"
+            self.texts[self._known[digest]] = text
+            self.sizes[block] = self.sizes.get(block, 0) + len(text)
+        return self._known[digest]

@@ -1,0 +1,61 @@
+"""The verdict table: claims, what was measured, and the figures that show it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from recombine.diagnostics.part import json_able
+from recombine.report.arrays import Blobs
+
+# Which results of the paper show a claim, for files that do not say it.
+RESULTS = {
+    "C1": "R1", "C2": "R2", "C3": "R3 R11", "C4": "R4 R5 R14", "C5": "R5", "C6": "R6", "C7": "R7", "C8": "R7",
+    "C9": "R8", "C10": "R8", "C11": "R9", "C12": "R10 R15", "C13": "R12", "C14": "R14",
+}  # fmt: skip
+VERDICTS = ("reproduced", "not reproduced", "inconclusive")
+NAME = re.compile(r"([CR])0*(\d+)(?![0-9])", re.IGNORECASE)
+
+
+def claims_json(
+    claims: Iterable[tuple[str, Any]], figures: Mapping[str, bytes], blobs: Blobs
+) -> tuple[dict[str, Any], list[str]]:
+    """The claims with their figures, the figures that belong to none, and notes about what could not be read."""
+    notes: list[str] = []
+    rows: list[dict[str, Any]] = []
+    kept = {}
+    for name, content in figures.items():
+        if content.startswith(b"\x89PNG\r\n\x1a\n") and content.endswith(b"IEND\xaeB`\x82"):
+            kept[name] = blobs.add_bytes(content, "figures")
+        else:
+            notes.append(f"The figure {name} is damaged and not shown.")
+    for source, content in claims:
+        given = content.get("claims") if isinstance(content, Mapping) else content
+        if not isinstance(given, list):
+            notes.append(f"claims.json of {source} is no list of claims and not shown.")
+            continue
+        for number, claim in enumerate(given):
+            if isinstance(claim, Mapping) and claim.get("claim") is not None:
+                rows.append({**json_able(claim), "source": source, "figures": _figures(claim, kept)})
+            else:
+                notes.append(f"Entry {number + 1} of claims.json of {source} is no claim and not shown.")
+    used = {name for row in rows for name in row["figures"]}
+    return {"rows": rows, "figures": kept, "others": [name for name in kept if name not in used]}, notes
+
+
+def _figures(claim: Mapping[str, Any], kept: Mapping[str, str]) -> list[str]:
+    """The figures of a claim: those it names, else those of the results it names, else those known to show it."""
+    named = claim.get("figures", claim.get("figure"))
+    named = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    found = [name for given in named if isinstance(given, str) for name in kept if given.rpartition("/")[2] == name]
+    if found:
+        return found
+    said = " ".join(str(claim.get(key, "")) for key in ("results", "result", "figure"))
+    results = _names(said, "R") or _names(RESULTS.get(next(iter(_names(str(claim["claim"]), "C")), ""), ""), "R")
+    return [name for name in kept if results & _names(name.partition("_")[0], "R")]
+
+
+def _names(text: str, letter: str) -> set[str]:
+    """Names such as R5 or R05 in a text, written plainly."""
+    return {f"{letter}{int(number)}" for kind, number in NAME.findall(text) if kind.upper() == letter}

@@ -1,0 +1,226 @@
+"""What is to be shown: runs, diagnoses, tables, claims and figures found under the paths a user gives.
+
+A path is a run's directory or id, a run store, a folder with a diagnosis, a folder with tables (`table.csv`,
+`tables/*.csv`), claims (`claims.json`) and figures (`figures/*.png`), such as a sweep or a reproduction writes, or a
+single CSV file. `NAME=PATH` gives a model a name. What cannot be read becomes a note on the page; the rest is shown.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recombine.diagnostics.diagnosis import Diagnosis
+from recombine.diagnostics.diagnosis_files import MAIN
+from recombine.errors import InputError, StoreError
+from recombine.files import read_json
+from recombine.report.labels import name_runs
+from recombine.store import RUN_ID, Store, StoredRun
+
+PARTS = ("outputs", "errors", "superposition", "kernels", "geometry", "probes", "tuning")  # what the page shows
+MOST_TABLE_BYTES = 2**24
+ACCEPTED = (
+    "a run's directory or id, a run store, a folder with a diagnosis, or one with tables (table.csv, tables/*.csv) "
+    "or claims.json"
+)
+
+
+@dataclass
+class Model:
+    """A diagnosed model; `run` if it is one of a store. `asked`: it was named itself, not found in a store."""
+
+    name: str
+    diagnosis: Diagnosis
+    run: StoredRun | None = None
+    asked: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """A CSV file: numbers where a column holds only numbers, text elsewhere."""
+
+    name: str
+    rows: list[dict[str, Any]]
+
+
+@dataclass
+class Collected:
+    """Everything found.
+
+    Attributes:
+        models: Diagnosed models, those asked for by name first.
+        runs: All finished runs, diagnosed or not.
+        tables: By CSV file.
+        claims: The content of claims.json files, each with the name of its folder.
+        figures: Name of a PNG file → its bytes.
+        notes: What could not be read or is not shown, in words.
+    """
+
+    models: list[Model] = field(default_factory=list)
+    runs: list[StoredRun] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    claims: list[tuple[str, Any]] = field(default_factory=list)
+    figures: dict[str, bytes] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        return not (self.models or self.runs or self.tables or self.claims or self.figures)
+
+
+def collect(paths: Sequence[str | Path], *, runs: str | Path = "runs", diagnose: bool = False) -> Collected:
+    """Look through the paths.
+
+    Args:
+        paths: See the module docstring.
+        runs: The store in which ids are looked up.
+        diagnose: Diagnose runs that have no diagnosis yet, or lack a part of it.
+
+    Raises:
+        InputError: for a path that holds nothing of the kind, or a run that is named but has no diagnosis.
+    """
+    if not paths:
+        raise InputError(f"There is nothing to report on. Give {ACCEPTED}.")
+    found = Collected()
+    undiagnosed: list[StoredRun] = []
+    for given in paths:
+        name, path = _named(str(given))
+        if path.is_dir():
+            _look(found, name, path, diagnose, undiagnosed)
+        elif path.suffix == ".csv" and path.is_file():
+            _read_table(found, path)
+        elif path.exists() or not _is_id(path):
+            raise InputError(f"There is nothing to show at {str(path)!r}. Expected {ACCEPTED}.")
+        else:
+            _add_run(found, Store(runs).load(str(path)), name, diagnose, undiagnosed)
+    if undiagnosed:
+        commands = "\n".join(f"  recombine diagnose {run.id} --out {run.path.parent}" for run in undiagnosed)
+        raise StoreError(
+            f"{_count(len(undiagnosed), 'run has', 'runs have')} no diagnosis yet:\n{commands}\n"
+            "makes one; with --diagnose this command does it."
+        )
+    if found.empty:
+        raise InputError(f"There is nothing to show in {', '.join(map(str, paths))}. Expected {ACCEPTED}.")
+    found.models.sort(key=lambda model: not model.asked)
+    name_runs(found.models)
+    return found
+
+
+def _named(given: str) -> tuple[str, Path]:
+    """NAME=PATH in two; a path that exists as it is written is one."""
+    name, equals, path = given.partition("=")
+    try:
+        whole = Path(given).exists()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{given[:80]!r} is no path: {error}.") from error
+    return (name, Path(path)) if equals and path and not whole else ("", Path(given))
+
+
+def _is_id(path: Path) -> bool:
+    return len(path.parts) == 1 and 0 < len(path.name) <= 16 and set(path.name) <= set("0123456789abcdef")
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _look(found: Collected, name: str, path: Path, diagnose: bool, undiagnosed: list[StoredRun]) -> None:
+    """Everything that a folder holds."""
+    resolved = path.resolve()
+    if RUN_ID.fullmatch(resolved.name) and (path / "config.json").is_file():
+        _add_run(found, Store(resolved.parent if path == Path(".") else path.parent).load(resolved.name), name,
+                 diagnose, undiagnosed)  # fmt: skip
+        return
+    if (path / MAIN).is_file():
+        found.models.append(Model(name or path.name, Diagnosis.load(path, partial=True)))
+        return
+    for store in (path, path / "runs"):
+        _look_through_store(found, Store(store), diagnose)
+    for table in (path / "table.csv", *sorted((path / "tables").glob("*.csv"))):
+        if table.is_file():
+            _read_table(found, table)
+    if (path / "claims.json").is_file():
+        try:
+            found.claims.append((path.name, read_json(path / "claims.json")))
+        except StoreError as error:
+            found.notes.append(f"The claims are not shown. {error}")
+    for figure in sorted((path / "figures").glob("*.png")):
+        try:
+            found.figures[figure.name] = figure.read_bytes()
+        except OSError as error:
+            found.notes.append(f"The figure {figure.name} cannot be read: {error.strerror}.")
+
+
+def _look_through_store(found: Collected, store: Store, diagnose: bool) -> None:
+    """All finished runs of a store; those without a diagnosis appear among the run facts alone."""
+    bare = 0
+    for row in store.list():
+        if row["status"] != "finished":
+            found.notes.append(f"Run {row['run']} is not shown: {row['status']}.")
+            continue
+        try:
+            run = store.load(row["run"])
+            missing: list[StoredRun] = []
+            _add_run(found, run, "", diagnose, missing, asked=False)
+            bare += len(missing)
+        except InputError as error:
+            found.notes.append(f"Run {row['run']} is not shown: {error}")
+    if bare:
+        found.notes.append(
+            f"{_count(bare, 'run', 'runs')} in {store.root} without a diagnosis: shown among the runs, not in the "
+            "explorer. --diagnose makes them."
+        )
+
+
+def _add_run(
+    found: Collected, run: StoredRun, name: str, diagnose: bool, undiagnosed: list[StoredRun], *, asked: bool = True
+) -> None:
+    if all(run.path.resolve() != known.path.resolve() for known in found.runs):
+        found.runs.append(run)
+    if not (run.path / "diagnosis" / MAIN).is_file():
+        if not diagnose:
+            undiagnosed.append(run)
+            return
+        run.diagnose(parts=PARTS)
+    diagnosis = run.load_diagnosis(partial=True)
+    if diagnose and any(not _kept(diagnosis, part) for part in PARTS):
+        diagnosis = run.diagnose(parts=PARTS)
+    found.models.append(Model(name, diagnosis, run, asked))
+
+
+def _kept(diagnosis: Diagnosis, part: str) -> bool:
+    """Whether a part is there, or could not be computed, which doing it again would not change."""
+    reason = diagnosis[part].missing.get(part, "")
+    return not any(words in reason for words in ("not among the parts", "before this part existed", "again"))
+
+
+def _read_table(found: Collected, path: Path) -> None:
+    name = path.stem if path.stem != "table" else path.parent.name
+    try:
+        if path.stat().st_size > MOST_TABLE_BYTES:
+            raise ValueError(f"it is larger than {MOST_TABLE_BYTES >> 20} MB")
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file, strict=True))
+        if any(None in row or None in row.values() for row in rows):
+            raise ValueError("its rows differ in length")
+    except (OSError, ValueError, csv.Error) as error:
+        found.notes.append(f"The table {path} is not shown: {error}.")
+        return
+    numeric = {column for column in (rows[0] if rows else ()) if all(_is_number(row[column]) for row in rows)}
+    found.tables.append(Table(name, [{k: _number(v) if k in numeric else v for k, v in row.items()} for row in rows]))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return text == "" or float(text) is not None
+    except ValueError:
+        return False
+
+
+def _number(text: str) -> float | None:
+    value = math.nan if text == "" else float(text)
+    return value if math.isfinite(value) else None

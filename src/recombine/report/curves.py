@@ -1,0 +1,150 @@
+"""Charts over runs and seeds: quantities by layer, ID against OOD error, and how thresholds grow with N."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from recombine.diagnostics.scores import bootstrap_interval
+from recombine.diagnostics.summary import by_layer
+from recombine.report.collect import Model, Table
+from recombine.report.labels import names_of
+from recombine.store import StoredRun
+
+QUANTITIES = {
+    "factorization": "factorization",
+    "probe_in_sample": "linear probe R², in sample",
+    "probe_id_to_ood": "linear probe R², ID → OOD",
+    "probe_ridge_ood": "ridge probe R², ID → OOD",
+    "log_volume": "log₁₀ dv, OOD − ID",
+}
+ALIASES = {  # columns of tidy tables that mean the same
+    "factorization_pointwise": "factorization", "in_sample": "probe_in_sample", "id_to_ood": "probe_id_to_ood",
+    "ridge_ood": "probe_ridge_ood", "r2": "probe_in_sample",
+}  # fmt: skip
+SIDE = ("side", "N", "n")
+BUMPS = ("bumps", "threshold", "reached", "samples")
+SHOWN_ROWS = 300
+
+
+def layer_curves(models: Sequence[Model], tables: Iterable[Table]) -> list[dict[str, Any]]:
+    """A chart per quantity: series → points (layer, mean, interval over seeds, number of seeds)."""
+    values: dict[str, dict[str, dict[tuple[int, str], list[float]]]] = {}
+
+    def put(quantity: str, series: str, depth: int, layer: str, value: Any) -> None:
+        if isinstance(value, int | float) and math.isfinite(value):
+            values.setdefault(quantity, {}).setdefault(series, {}).setdefault((depth, layer), []).append(float(value))
+
+    for model, series in zip(models, _series(models)):
+        for depth, row in enumerate(by_layer(model.diagnosis)):
+            scores = [r["r2"] for r in model.diagnosis["probes"].rows
+                      if r["layer"] == row["layer"] and r["score"] == "in_sample"
+                      ] if model.diagnosis["probes"].computed else []  # fmt: skip
+            for quantity, value in [*row.items(), ("probe_in_sample", float(np.mean(scores)) if scores else None)]:
+                if quantity in QUANTITIES:
+                    put(quantity, series, depth, row["layer"], value)
+    for table in tables:
+        if table.rows and "layer" in table.rows[0] and "seed" in table.rows[0]:
+            _put_table(table, put)
+    return [
+        {
+            "quantity": quantity,
+            "title": title,
+            "series": [{"name": name, "points": _points(found)} for name, found in values[quantity].items()],
+        }
+        for quantity, title in QUANTITIES.items()
+        if quantity in values
+    ]
+
+
+def _series(models: Sequence[Model]) -> list[str]:
+    """Runs that differ only in their seed are one series; other models are one each."""
+    configs = [{k: v for k, v in m.run.config.to_dict().items() if k != "seed"} for m in models if m.run is not None]
+    names = iter(names_of(configs))
+    series = [model.name if model.run is None else next(names) for model in models]
+    alone = {name for name in series if series.count(name) == 1}
+    return [model.name if name in alone else name for model, name in zip(models, series)]
+
+
+def _put_table(table: Table, put: Any) -> None:
+    """A tidy table with a row per layer and seed: numbers are quantities, what else differs makes series."""
+    first = table.rows[0]
+    quantities = {c: ALIASES.get(c, c) for c in first if ALIASES.get(c, c) in QUANTITIES}
+    words = [c for c in first if c not in ("layer", "seed", "run") and not _is_numeric(table, c)]
+    words += [c for c in ("depth", "width") if c in first]
+    layers = list(dict.fromkeys(row["layer"] for row in table.rows))
+    for row in table.rows:
+        if "score" in first and "r2" in first:
+            quantities = {"r2": ALIASES.get(str(row["score"]), f"probe_{row['score']}")}
+        series = ", ".join(_word(c, row[c]) for c in words if row[c] not in ("", None) and c not in ("score", "factor"))
+        depth = int(row["layer"]) if isinstance(row["layer"], float) else layers.index(row["layer"])
+        for column, quantity in quantities.items():
+            put(quantity, series or table.name, depth, _word("", row["layer"]), row[column])
+
+
+def _word(column: str, value: Any) -> str:
+    return f"{column} {value:g}".strip() if isinstance(value, float) else str(value)
+
+
+def _is_numeric(table: Table, column: str) -> bool:
+    return all(row[column] is None or isinstance(row[column], float) for row in table.rows)
+
+
+def _points(found: Mapping[tuple[int, str], list[float]]) -> list[dict[str, Any]]:
+    points = []
+    for (depth, layer), values in sorted(found.items()):
+        low, high = bootstrap_interval(np.array(values)) if len(values) > 1 else (None, None)
+        points.append({"depth": depth, "layer": layer, "mean": float(np.mean(values)), "low": low, "high": high,
+                       "seeds": len(values)})  # fmt: skip
+    return points
+
+
+def error_scatter(runs: Sequence[StoredRun], tables: Iterable[Table]) -> list[dict[str, Any]]:
+    """A point per run: ID and OOD error, what it is, and the run it opens."""
+    points = []
+    shown = [run for run in runs if run.summary.get("id_mse") and run.summary.get("ood_mse")]
+    seedless = names_of([{k: v for k, v in run.config.to_dict().items() if k != "seed"} for run in shown])
+    for run, name in zip(shown, seedless):
+        points.append({"series": name, "run": run.id, "seed": run.config.seed,
+                       "id": run.summary["id_mse"], "ood": run.summary["ood_mse"]})  # fmt: skip
+    known = {point["run"] for point in points}
+    for table in tables:
+        for row in table.rows:
+            if not {"id_mse", "ood_mse"} <= set(row):
+                break
+            if (row["id_mse"] or 0) > 0 and (row["ood_mse"] or 0) > 0 and row.get("run") not in known:
+                series = next((str(row[c]) for c in ("variant", "series", "condition", "name") if c in row), table.name)
+                points.append({"series": series, "run": row.get("run"), "seed": row.get("seed"),
+                               "id": row["id_mse"], "ood": row["ood_mse"]})  # fmt: skip
+    return points
+
+
+def threshold_points(tables: Iterable[Table]) -> list[dict[str, Any]]:
+    """Tables of data-efficiency thresholds: N, how many samples sufficed, in which series."""
+    points = []
+    for table in tables:
+        side, bumps = (next((c for c in names if table.rows and c in table.rows[0]), None) for names in (SIDE, BUMPS))
+        if side is None or bumps is None:
+            continue
+        for row in table.rows:
+            if isinstance(row[side], float) and isinstance(row[bumps], float) and row[side] > 0 and row[bumps] > 0:
+                if "stripes" in row:
+                    with_stripes = str(row["stripes"]).lower() in ("true", "1", "1.0")
+                    series = "stripes + bumps" if with_stripes else "bumps"
+                else:
+                    series = next((str(row[c]) for c in ("series", "variant", "data", "name") if c in row), table.name)
+                points.append({"series": series, "n": row[side], "samples": row[bumps], "seed": row.get("seed"),
+                               "run": row.get("run")})  # fmt: skip
+    return points
+
+
+def plain_tables(tables: Iterable[Table]) -> list[dict[str, Any]]:
+    """The tables themselves, the first rows of long ones."""
+    return [
+        {"name": table.name, "columns": list(table.rows[0]) if table.rows else [], "of": len(table.rows),
+         "rows": [list(row.values()) for row in table.rows[:SHOWN_ROWS]]}
+        for table in tables
+    ]  # fmt: skip

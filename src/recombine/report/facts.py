@@ -1,0 +1,58 @@
+"""What is known about each run, and the command that makes it again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from recombine.config import RunConfig
+from recombine.report.labels import flat, names_of
+from recombine.store import StoredRun
+
+FACTS = ("steps", "stopped_early", "seconds", "finished", "device", "threads", "versions", "summary")
+
+
+def facts_json(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
+    """A record per run: name, configuration, what happened, and commands."""
+    names = names_of([run.config.to_dict() for run in runs])
+    return [
+        {
+            "run": run.id,
+            "name": name,
+            "path": str(run.path),
+            "config": run.config.to_dict(),
+            **{key: run.facts.get(key) for key in FACTS},
+            "command": f"{train_command(run)} --out {shlex.quote(str(run.path.parent))}",
+        }
+        for run, name in zip(runs, names)
+    ]
+
+
+def train_command(run: StoredRun) -> str:
+    """The shortest `recombine train` command for a run's configuration."""
+    words = overrides(run.config)
+    if words is None:
+        return f"recombine train --config {shlex.quote(str(run.path / 'config.json'))}"
+    return " ".join(["recombine train", *map(shlex.quote, words)])
+
+
+def overrides(config: RunConfig) -> list[str] | None:
+    """The key=value words by which a configuration differs from the defaults of its kinds; None if there are none
+    that give exactly this configuration."""
+    wanted = flat(config.to_dict())
+    kinds = [_word(key, wanted[key]) for key in wanted if key.endswith(".kind")]
+    usual = flat(RunConfig.parse(kinds).to_dict())
+    plain = flat(RunConfig.parse([]).to_dict())
+    words = [_word(key, value) for key, value in wanted.items()
+             if (plain.get(key) if key.endswith(".kind") else usual.get(key)) != value]  # fmt: skip
+    words += [] if any(word.startswith("seed=") for word in words) else [f"seed={config.seed}"]
+    try:
+        return words if RunConfig.parse(words).hash == config.hash else None
+    except ValueError:
+        return None
+
+
+def _word(key: str, value: Any) -> str:
+    return f"{key}={value if isinstance(value, str) else json.dumps(value, separators=(',', ':'))}"

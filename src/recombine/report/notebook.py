@@ -1,0 +1,66 @@
+"""The explorer in a notebook: `recombine.explore(diagnosis)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+
+from recombine.diagnostics.diagnosis import Diagnosis
+from recombine.errors import InputError
+from recombine.report.collect import Collected, Model
+from recombine.report.explorer import UNITS
+from recombine.report.page import Page, build
+
+HEIGHT = 900
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """Shows itself in Jupyter; `html` is the whole page."""
+
+    page: Page
+    height: int = HEIGHT
+
+    @property
+    def html(self) -> str:
+        return self.page.html
+
+    def _repr_html_(self) -> str:
+        """A frame that may run its own script and nothing else: it sees neither the notebook nor a network."""
+        return (
+            f'<iframe sandbox="allow-scripts allow-downloads" title="recombine explorer" srcdoc="{escape(self.html)}" '
+            f'style="width:100%;height:{int(self.height)}px;border:0"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"Explorer({self.page.megabytes:.1f} MB of HTML; a notebook shows it)"
+
+
+def explore(
+    *diagnoses: Diagnosis | Mapping[str, Diagnosis],
+    units: int = UNITS,
+    kernel: bool = True,
+    height: int = HEIGHT,
+) -> Explorer:
+    """Walk through the factor plane of one or more diagnosed models, in a notebook.
+
+    Args:
+        *diagnoses: Diagnoses, or one mapping of names to them.
+        units: Units per layer in the unit browser.
+        kernel: Show Gram matrices.
+        height: Of the frame, in pixels.
+
+    Example:
+        >>> rc.explore({"baseline": first.diagnosis, "stripes": second.diagnosis})  # doctest: +SKIP
+    """
+    named: list[tuple[str, Diagnosis]] = []
+    for given in diagnoses:
+        if isinstance(given, Mapping):
+            named += given.items()
+        else:
+            named.append((str(given.source.get("run", f"model {len(named) + 1}")), given))
+    if not named:
+        raise InputError("There is nothing to explore. Give a diagnosis, for example rc.explore(rc.diagnose(…)).")
+    models = [Model(name, diagnosis) for name, diagnosis in named]
+    return Explorer(build(Collected(models=models), units=units, kernel=kernel, embedded=True), height)

@@ -1,0 +1,218 @@
+"""The page: everything collected, as one HTML file that makes no network request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import recombine
+from recombine.diagnostics.part import json_able
+from recombine.errors import InputError
+from recombine.files import write_text
+from recombine.report.arrays import Blobs
+from recombine.report.claims import claims_json
+from recombine.report.collect import Collected, Model
+from recombine.report.curves import error_scatter, layer_curves, plain_tables, threshold_points
+from recombine.report.explorer import UNITS, Group, group_json, grouped
+from recombine.report.facts import facts_json
+from recombine.report.kernel import kernel_json
+
+MODELS = 5
+MAX_MB = 20.0
+MAPS = {"magma": "magma", "viridis": "viridis", "cividis": "cividis", "difference": "RdBu_r", "grey": "gray"}
+SCRIPTS = (
+    "base", "save", "arrays", "colour", "state", "plane", "pictures", "explorer", "layers", "units", "kernel", "charts",
+    "claims", "facts", "main",
+)  # fmt: skip
+LIBRARIES = (("d3.min.js", "LICENSE-d3"), ("plot.umd.min.js", "LICENSE-plot"))  # what draws the charts
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page as text, with what each of its blocks takes in bytes and what was left out."""
+
+    html: str
+    sizes: dict[str, int]
+    notes: list[str]
+
+    @property
+    def megabytes(self) -> float:
+        return len(self.html.encode()) / 1e6
+
+
+def build(
+    collected: Collected,
+    *,
+    models: int = MODELS,
+    units: int = UNITS,
+    kernel: bool = True,
+    figures: bool = True,
+    embedded: bool = False,
+) -> Page:
+    """The page of what was collected.
+
+    Args:
+        collected: See `recombine.report.collect`.
+        models: How many models found in stores the explorer shows at most; models named by the user always are.
+        units: How many units per layer.
+        kernel: Show Gram matrices.
+        figures: Show figures of claims.
+        embedded: Only the explorer and the kernel view, for a notebook.
+    """
+    blobs = Blobs()
+    chosen, left_out = _choose(collected.models, models)
+    groups = grouped(chosen)
+    claims, notes = claims_json(collected.claims, collected.figures if figures else {}, blobs)
+    notes = [*collected.notes, *notes, *left_out]
+    curves = {
+        "layers": [] if embedded else layer_curves(collected.models, collected.tables),
+        "scatter": error_scatter(collected.runs, collected.tables),
+        "thresholds": threshold_points(collected.tables),
+        "tables": plain_tables(collected.tables),
+    }
+    content = {
+        "headline": _headline(groups, collected),
+        "embedded": embedded,
+        "notes": notes,
+        "maps": _colour_maps(),
+        "groups": [group_json(g, blobs, units=units, kernel=kernel_json if kernel else None) for g in groups],
+        "curves": curves,
+        "claims": claims,
+        "runs": facts_json(collected.runs),
+        "footer": _footer(groups, units),
+        "vendor": blobs.add_bytes(_libraries(), "chart library") if any(curves.values()) else None,
+    }
+    data = _escaped(content)
+    html = _assembled(data, blobs)
+    sizes = {**blobs.sizes, "names and tables": len(data)}
+    sizes["script and style"] = len(html.encode()) - sum(sizes.values())
+    return Page(html, sizes, notes)
+
+
+def write_report(collected: Collected, path: Path, *, max_mb: float = MAX_MB, **options: Any) -> Page:
+    """Build the page and write it in one step; `options` are those of `build`.
+
+    Raises:
+        InputError: if it would be larger than `max_mb`, with the size of its blocks and what to drop. Nothing is
+            written then.
+        StoreError: if the file cannot be written.
+    """
+    if path.is_dir():
+        raise InputError(f"{path} is a folder. Give the name of an HTML file, for example -o {path / 'report.html'}.")
+    page = build(collected, **options)
+    if page.megabytes > max_mb:
+        raise InputError(_too_large(page, max_mb))
+    write_text(path, page.html)
+    return page
+
+
+def _too_large(page: Page, max_mb: float) -> str:
+    largest = sorted(page.sizes.items(), key=lambda item: -item[1])
+    blocks = "\n".join(f"  {size / 1e6:6.2f} MB  {block}" for block, size in largest[:12])
+    rest = sum(size for _, size in largest[12:])
+    blocks += f"\n  {rest / 1e6:6.2f} MB  {len(largest) - 12} smaller blocks" if rest else ""
+    drops = [(", kernel", "--no-kernel"), (", units", "--units 0"), ("figures", "--no-figures")]
+    ways = [f"{way} saves {saved / 1e6:.2f} MB" for word, way in drops
+            if (saved := sum(size for block, size in page.sizes.items() if block.endswith(word)))]  # fmt: skip
+    return (
+        f"The page would have {page.megabytes:.2f} MB, more than --max-mb {max_mb:g}:\n{blocks}\n"
+        f"{'; '.join([*ways, 'or give fewer models'])}, or raise --max-mb. Nothing was written."
+    )
+
+
+def _choose(models: Sequence[Model], most: int) -> tuple[list[Model], list[str]]:
+    """Those asked for, and of the others one seed per configuration before further seeds, up to `most`."""
+    asked = [model for model in models if model.asked]
+    others = [model for model in models if not model.asked]
+    kinds: dict[str, int] = {}
+    rank = []
+    for model in others:
+        kind = model.run.config.seedless_hash if model.run else model.name
+        rank.append(kinds.get(kind, 0))
+        kinds[kind] = rank[-1] + 1
+    order = sorted(range(len(others)), key=lambda i: (rank[i], i))
+    kept = sorted(order[: max(0, most - len(asked))])
+    if len(kept) == len(others):
+        return [*asked, *others], []
+    total = len(models)
+    return [*asked, *(others[i] for i in kept)], [
+        f"The explorer shows {len(asked) + len(kept)} of {total} models, one seed of each configuration first; "
+        f"--models {total} shows all. Curves use all of them."
+    ]
+
+
+def _headline(groups: Sequence[Group], collected: Collected) -> str:
+    count = sum(len(group.models) for group in groups)
+    said = [f"{count} {'model' if count == 1 else 'models'}"] if count else []
+    said += [groups[0].title] if len(groups) == 1 else [f"{len(groups)} factor spaces"] if groups else []
+    said += [f"{len(collected.runs)} {'run' if len(collected.runs) == 1 else 'runs'}"] if not count else []
+    return " · ".join(said)
+
+
+def _footer(groups: Sequence[Group], units: int) -> list[str]:
+    about = [f"Made by recombine {recombine.__version__}. This file is complete: it requests nothing from any network."]
+    if groups:
+        about.append(
+            "Numbers on this page are rounded: outputs to 254 levels, finer near 0 (each within 0.4 % of the largest "
+            f"brightness); maps to 65 534 levels; units, up to {units} per layer of those its diagnosis drew, and "
+            "similarities to 254 levels. The diagnosis files hold them in full. Brightness is shown as its square root."
+        )
+    return about
+
+
+@cache
+def _colour_maps() -> dict[str, str]:
+    """256 colours each, six hexadecimal digits per colour."""
+    from matplotlib import colormaps
+
+    levels = np.arange(256) / 255
+    return {name: (colormaps[map_](levels)[:, :3] * 255).round().astype(np.uint8).tobytes().hex()
+            for name, map_ in MAPS.items()}  # fmt: skip
+
+
+def _libraries() -> bytes:
+    folder = files("recombine.report") / "vendor"
+    texts = []
+    for script, licence in LIBRARIES:
+        texts += [
+            f"/*\n{(folder / licence).read_text(encoding='utf-8')}*/",
+            (folder / script).read_text(encoding="utf-8"),
+        ]
+    return "\n".join(texts).encode()
+
+
+def _escaped(content: Any) -> str:
+    """JSON that is safe inside a script element, whatever names are in it."""
+    text = json.dumps(json_able(content), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def script() -> str:
+    """The page's own script: its files joined in a scope of their own."""
+    folder = files("recombine.report") / "static"
+    joined = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    return f'"use strict";\n{{\n{joined}}}\n'
+
+
+def _assembled(data: str, blobs: Blobs) -> str:
+    folder = files("recombine.report") / "static"
+    pieces = {
+        "style": (folder / "page.css").read_text(encoding="utf-8"),
+        "data": data,
+        "script": script(),
+        "blobs": "\n".join(
+            f'<script type="text/plain" id="{name}">{text}</script>' for name, text in blobs.texts.items()
+        ),
+    }
+    html = (folder / "page.html").read_text(encoding="utf-8")
+    for name, text in pieces.items():
+        before, _, after = html.partition(f"<!--{name}-->")
+        html = before + text + after
+    return html

@@ -1,0 +1,352 @@
+// Charts over layers, seeds and sizes, drawn by Observable Plot, which is in this file too and runs when first needed.
+const SERIES = ["#3b8ad9", "#e08a00", "#17a673", "#cc6fa3", "#8a6fd1", "#d55e00", "#6aa5c7", "#8a8a8a"];
+const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wye", "times"];
+
+let plotting = null;
+function loadPlot() {
+  plotting ??= bytesOf(DATA.vendor).then((bytes) => {
+    document.head.append(el("script", {}, new TextDecoder().decode(bytes)));
+    return globalThis.Plot;
+  });
+  return plotting;
+}
+
+// Draw when it comes into view and whenever its width changes.
+function chartBox(draw) {
+  const box = el("div", { class: "chart" });
+  let width = 0;
+  let seen = false;
+  const redraw = async () => {
+    try {
+      const Plot = await loadPlot();
+      box.replaceChildren(draw(Plot, width));
+    } catch (error) {
+      box.replaceChildren(gap(`The chart cannot be drawn: ${error.message}.`));
+    }
+  };
+  new ResizeObserver(([entry]) => {
+    const now = Math.round(entry.contentRect.width);
+    if (now && now !== width) {
+      width = now;
+      if (seen) redraw();
+    }
+  }).observe(box);
+  new IntersectionObserver(
+    (entries, watcher) => {
+      if (!entries.some((e) => e.isIntersecting)) return;
+      watcher.disconnect();
+      seen = true;
+      width ||= Math.round(box.clientWidth);
+      redraw();
+    },
+    { rootMargin: "300px" },
+  ).observe(box);
+  globalThis.addEventListener("beforeprint", () => {
+    if (!seen) {
+      seen = true;
+      width = box.clientWidth;
+      redraw();
+    }
+  });
+  return box;
+}
+
+function legend(names) {
+  return el(
+    "div",
+    { class: "legend" },
+    names.map((name, i) =>
+      el(
+        "span",
+        {},
+        svg(
+          "svg",
+          { viewBox: "-7 -7 14 14", "aria-hidden": "true" },
+          svg("path", { d: symbolPath(i), fill: "none", stroke: SERIES[i % SERIES.length], "stroke-width": 2 }),
+        ),
+        el("span", { "data-text": true }, name),
+      ),
+    ),
+  );
+}
+
+function symbolPath(i) {
+  return [
+    "M4 0A4 4 0 1 1 -4 0A4 4 0 1 1 4 0",
+    "M-4 -4H4V4H-4Z",
+    "M0 -5L5 4H-5Z",
+    "M0 -5.5L4 0L0 5.5L-4 0Z",
+    "M-5 0H5M0 -5V5",
+    "M0 -5L1.5 -1.5L5 -1L2 1.5L3 5L0 3L-3 5L-2 1.5L-5 -1L-1.5 -1.5Z",
+    "M0 0V5M0 0L-4 -3M0 0L4 -3",
+    "M-4 -4L4 4M-4 4L4 -4",
+  ][i % 8];
+}
+
+const LOOK = { background: "transparent", color: "inherit", fontSize: "12px", overflow: "visible" };
+const height = (width) => clamp(Math.round(width * 0.62), 250, 400);
+
+function layerChart(chart) {
+  const names = chart.series.map((s) => s.name);
+  const points = chart.series.flatMap((s, i) => s.points.map((p) => ({ ...p, series: s.name, index: i })));
+  const banded = points.filter((p) => p.low !== null);
+  const seeds = [...new Set(points.map((p) => p.seeds))].toSorted((a, b) => a - b);
+  const ticks = [...new Set(points.map((p) => p.depth))].toSorted((a, b) => a - b);
+  const name = (d) => shortLayer((points.find((p) => p.depth === d) || {}).layer ?? d);
+  const [domain, cut] = domainOf(chart, points);
+  const panel = card(chart.title);
+  panel.root.dataset.quantity = chart.quantity;
+  panel.body.append(
+    legend(names),
+    chartBox((Plot, width) =>
+      Plot.plot({
+        width,
+        height: height(width),
+        style: LOOK,
+        marginLeft: 46,
+        marginBottom: 36,
+        ariaLabel: chart.title,
+        x: { label: "layer", ticks, tickFormat: name, inset: 12 },
+        y: { label: null, grid: true, domain, nice: true },
+        clip: cut,
+        color: { domain: names, range: SERIES },
+        symbol: { domain: names, range: SYMBOLS },
+        marks: [
+          banded.length
+            ? Plot.areaY(banded, { x: "depth", y1: "low", y2: "high", fill: "series", fillOpacity: 0.18 })
+            : null,
+          Plot.lineY(points, { x: "depth", y: "mean", stroke: "series", strokeWidth: 1.8 }),
+          Plot.dot(points, {
+            x: "depth",
+            y: "mean",
+            stroke: "series",
+            symbol: "series",
+            r: 3.5,
+            title: (p) =>
+              `${p.series}\n${p.layer}: ${number(p.mean)}${p.low === null ? "" : ` [${number(p.low)}, ${number(p.high)}]`}\n${p.seeds} ${p.seeds === 1 ? "seed" : "seeds"}`,
+            tip: true,
+          }),
+        ],
+      }),
+    ),
+    el(
+      "p",
+      { class: "note" },
+      seeds.length === 1 && seeds[0] === 1
+        ? "One seed each: no interval."
+        : `Mean over seeds (${seeds.join(", ")}), band: 95 % bootstrap interval.`,
+      cut ? " Values below −1 are cut off." : "",
+    ),
+  );
+  return panel.root;
+}
+
+// The range of a chart: no rounding error fills it, and an R² far below 0 does not flatten the rest.
+function domainOf(chart, points) {
+  const [least, high] = limits([points.flatMap((p) => [p.mean, p.low ?? p.mean, p.high ?? p.mean])]);
+  const cut = chart.quantity.startsWith("probe") && least < -1;
+  const low = cut ? -1 : least;
+  const short = Math.max(0, 0.1 - (high - low));
+  const upward = chart.quantity === "log_volume" ? short / 2 : Math.min(short / 2, Math.max(0, 1 - high)); // scores end at 1
+  return [[low - (short - upward), high + upward], cut];
+}
+
+const shortLayer = (layer) =>
+  String(layer)
+    .replace(/^layers\.(\d+)\.act$/, "$1")
+    .slice(0, 10);
+
+function scatterChart(points) {
+  const names = [...new Set(points.map((p) => p.series))];
+  const panel = card("ID against OOD error, a point per run");
+  panel.root.id = "scatter";
+  const answer = el("p", { class: "note", role: "status" }, "Each point opens its run.");
+  const ends = [Math.min(...points.flatMap((p) => [p.id, p.ood])), Math.max(...points.flatMap((p) => [p.id, p.ood]))];
+  panel.body.append(
+    legend(names),
+    chartBox((Plot, width) => {
+      const chart = Plot.plot({
+        width,
+        height: height(width),
+        style: LOOK,
+        marginLeft: 56,
+        marginBottom: 40,
+        ariaLabel: "ID against OOD error",
+        x: { type: "log", label: "ID mean squared error", grid: true, ticks: 5, tickFormat: ".0e" },
+        y: { type: "log", label: "OOD mean squared error", grid: true, ticks: 5, tickFormat: ".0e" },
+        color: { domain: names, range: SERIES },
+        symbol: { domain: names, range: SYMBOLS },
+        marks: [
+          Plot.line(
+            [
+              [ends[0], ends[0]],
+              [ends[1], ends[1]],
+            ],
+            { stroke: "currentColor", strokeOpacity: 0.35, strokeDasharray: "4 4" },
+          ),
+          Plot.dot(points, {
+            x: "id",
+            y: "ood",
+            stroke: "series",
+            symbol: "series",
+            r: 5,
+            strokeWidth: 1.8,
+            fill: "series",
+            fillOpacity: 0.25,
+          }),
+          Plot.tip(
+            points,
+            Plot.pointer({
+              x: "id",
+              y: "ood",
+              title: (p) =>
+                `${p.series}\nrun ${p.run ?? "unknown"}, seed ${p.seed ?? "–"}\nID ${number(p.id, 2)}, OOD ${number(p.ood, 2)}`,
+            }),
+          ),
+        ],
+      });
+      linkDots(chart, points, answer);
+      return chart;
+    }),
+    answer,
+  );
+  return panel.root;
+}
+
+// Every dot opens its run, by click and by keyboard.
+function linkDots(chart, points, answer) {
+  for (const dot of chart.querySelector('g[aria-label="dot"]').children) {
+    const point = points[dot.__data__];
+    const open = () => {
+      if (!openRun(point.run))
+        answer.textContent = point.run
+          ? `Run ${point.run} is not part of this page. recombine runs show ${point.run} shows it.`
+          : "This point names no run.";
+    };
+    fill(
+      dot,
+      {
+        tabindex: 0,
+        role: "link",
+        "data-run": point.run,
+        "aria-label": `${point.series}, run ${point.run}: ID error ${number(point.id, 2)}, OOD error ${number(point.ood, 2)}`,
+        on: {
+          click: open,
+          keydown: (event) => {
+            if (event.key !== "Enter") return;
+            event.preventDefault(); // or the key would also act on the run's heading, which has the focus then
+            open();
+          },
+        },
+      },
+      [],
+    );
+  }
+}
+
+function thresholdChart(points) {
+  const names = [...new Set(points.map((p) => p.series))];
+  const panel = card("Samples needed, by N");
+  panel.root.id = "threshold";
+  const sizes = points.map((p) => p.n);
+  const [low, high] = [Math.min(...sizes), Math.max(...sizes)];
+  const middle = (name) => {
+    const ours = points.filter((p) => p.series === name);
+    return ours.map((p) => p.samples / p.n ** power(name)).toSorted((a, b) => a - b)[Math.floor(ours.length / 2)];
+  };
+  const power = (name) => (name.toLowerCase().includes("stripe") ? 1 : 3);
+  const references = names.flatMap((name) =>
+    [low, high].map((n) => ({ series: name, n, samples: middle(name) * n ** power(name) })),
+  );
+  panel.body.append(
+    legend(names),
+    chartBox((Plot, width) =>
+      Plot.plot({
+        width,
+        height: height(width),
+        style: LOOK,
+        marginLeft: 52,
+        marginBottom: 40,
+        ariaLabel: "Threshold by N",
+        x: {
+          type: "log",
+          label: "N",
+          ticks: [...new Set(sizes)].toSorted((a, b) => a - b),
+          tickFormat: "d",
+          inset: 16,
+        },
+        y: { type: "log", label: "samples to 90 % OOD localization", grid: true, ticks: 5, tickFormat: "~s" },
+        color: { domain: names, range: SERIES },
+        symbol: { domain: names, range: SYMBOLS },
+        marks: [
+          Plot.line(references, {
+            x: "n",
+            y: "samples",
+            z: "series",
+            stroke: "series",
+            strokeDasharray: "5 4",
+            strokeOpacity: 0.7,
+          }),
+          Plot.dot(points, {
+            x: "n",
+            y: "samples",
+            stroke: "series",
+            symbol: "series",
+            r: 4.5,
+            title: (p) =>
+              `${p.series}\nN = ${p.n}: ${number(p.samples)}${p.seed === null || p.seed === undefined ? "" : `\nseed ${p.seed}`}`,
+            tip: true,
+          }),
+        ],
+      }),
+    ),
+    el("p", { class: "note" }, "Dashed: growth as N³ (bumps alone) and as N (with stripes), through the median point."),
+  );
+  return panel.root;
+}
+
+function buildCharts(main) {
+  const { layers, scatter, thresholds, tables } = DATA.curves;
+  if (!layers.length && !scatter.length && !thresholds.length && !tables.length) return;
+  const section = el("section", { id: "curves" }, el("h2", {}, "By layer, run and size"));
+  main.append(section);
+  const charts = el(
+    "div",
+    { class: "charts" },
+    layers.map(layerChart),
+    scatter.length ? scatterChart(scatter) : null,
+    thresholds.length ? thresholdChart(thresholds) : null,
+  );
+  section.append(charts);
+  for (const table of tables) {
+    const head = el(
+      "tr",
+      {},
+      table.columns.map((c) => el("th", { scope: "col" }, c)),
+    );
+    const body = table.rows.map((row) =>
+      el(
+        "tr",
+        {},
+        row.map((v) => el("td", {}, typeof v === "number" ? number(v, 4) : (v ?? "–"))),
+      ),
+    );
+    const more =
+      table.of > table.rows.length
+        ? el("p", { class: "note" }, `The first ${table.rows.length} of ${table.of} rows.`)
+        : null;
+    section.append(
+      el(
+        "details",
+        {},
+        el("summary", {}, `Table ${table.name}`, el("span", { class: "note" }, `${table.of} rows`)),
+        el(
+          "div",
+          {},
+          el("div", { class: "scroller" }, el("table", {}, el("thead", {}, head), el("tbody", {}, body))),
+          more,
+        ),
+      ),
+    );
+  }
+}

@@ -1,0 +1,60 @@
+// Colour maps (from matplotlib, safe for the colour-blind) and painting of arrays, first row at the bottom.
+const MAPS = {};
+const NOTHING = 0x60808080;
+
+function colourMap(name) {
+  if (!MAPS[name]) {
+    const hex = DATA.maps[name];
+    MAPS[name] = Uint32Array.from({ length: hex.length / 6 }, (_, i) => {
+      const value = parseInt(hex.slice(6 * i, 6 * i + 6), 16);
+      return (255 << 24) | ((value & 255) << 16) | (value & 0xff00) | (value >> 16);
+    });
+  }
+  return MAPS[name];
+}
+
+// The colour of a share 0 … 1 of a map.
+function shade(map, share) {
+  return Number.isNaN(share) ? NOTHING : map[Math.round(clamp(share, 0, 1) * (map.length - 1))];
+}
+
+function paint(canvas, width, height, colourAt, upsideDown = true) {
+  if (canvas.width !== width || canvas.height !== height) {
+    canvas.width = width;
+    canvas.height = height;
+  }
+  const context = canvas.getContext("2d");
+  const picture = context.createImageData(width, height);
+  const pixels = new Uint32Array(picture.data.buffer);
+  for (let row = 0; row < height; row++) {
+    const start = (upsideDown ? height - 1 - row : row) * width;
+    for (let column = 0; column < width; column++) pixels[start + column] = colourAt(row * width + column);
+  }
+  context.putImageData(picture, 0, 0);
+}
+
+// A colour bar with its ends written beside it.
+function colourBar(mapName, low, high) {
+  const canvas = el("canvas", { "aria-hidden": "true" });
+  const map = colourMap(mapName);
+  paint(canvas, map.length, 1, (i) => map[i]);
+  return el(
+    "div",
+    { class: "bar" },
+    el("span", { "data-text": true }, low),
+    canvas,
+    el("span", { "data-text": true }, high),
+  );
+}
+
+function limits(arrays) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const values of arrays) {
+    for (const value of values) {
+      if (value < low) low = value;
+      if (value > high) high = value;
+    }
+  }
+  return low > high ? [0, 1] : low === high ? [low - 0.05, high + 0.05] : [low, high];
+}

@@ -1,0 +1,255 @@
+// The kernel view: how alike a model's outputs are, trained combinations first, beside "shares a factor value".
+const SIMILARITIES = ["cosine", "l2", "overlap"];
+const SIMILARITY_NAMES = ["cosine", "L2 distance", "pixel overlap"];
+
+function buildKernel(main) {
+  const group = theGroup();
+  if (!group || !DATA.groups.some((g) => g.models.some((m) => m.kernel))) return;
+  const section = el(
+    "section",
+    { id: "kernel" },
+    el("h2", {}, "Which pictures the network takes for alike"),
+    el(
+      "p",
+      { class: "intro" },
+      "Every pair of outputs, trained combinations (ID) before held-out ones (OOD). A network that memorizes draws a new " +
+        "combination like everything it saw with one of its values: its OOD × ID block looks like the kernel beside it.",
+    ),
+  );
+  main.append(section);
+  const panel = card("Gram matrices");
+  const controls = el("div", { class: "controls" });
+  const measured = matrixView("kernel-gram", "Similarity of outputs. Arrow keys move the picked pair.");
+  const binary = matrixView("kernel-binary", "Binary factorized kernel. Arrow keys move the picked pair.");
+  const first = el("canvas", { id: "pair-a" });
+  const second = el("canvas", { id: "pair-b" });
+  const captions = [el("figcaption", { "data-text": true }), el("figcaption", { "data-text": true })];
+  const verdict = el("p", { class: "wide", id: "pair-value", "data-text": true });
+  const agreement = el("p", { class: "wide note" });
+  const bar = el("div", {}, colourBar("viridis", "–", "–"));
+  measured.figure.append(bar);
+  const body = el(
+    "div",
+    { class: "kernels" },
+    measured.figure,
+    binary.figure,
+    el(
+      "div",
+      { class: "pair" },
+      verdict,
+      ...[first, second].map((canvas, i) =>
+        el(
+          "figure",
+          {},
+          el(
+            "div",
+            {
+              class: "field-map",
+              role: "img",
+              "aria-label": i ? "output of the column's combination" : "output of the row's combination",
+            },
+            canvas,
+          ),
+          captions[i],
+        ),
+      ),
+      agreement,
+    ),
+  );
+  const missing = el("div");
+  const note = el("p", { class: "note" });
+  panel.body.append(controls, missing, body, note);
+  section.append(panel.root);
+  let current = null;
+  let near = false; // half a million pairs are painted only for those who come to see them
+
+  function buildControls() {
+    const group = theGroup();
+    controls.replaceChildren(
+      choice(
+        "Model",
+        group.models.map((m) => m.name),
+        state.kernelModel,
+        (i) => {
+          state.kernelModel = i;
+          changed("kernel");
+        },
+      ).root,
+      choice("Similarity", SIMILARITY_NAMES, state.similarity, (i) => {
+        state.similarity = i;
+        changed("kernel");
+      }).root,
+    );
+    const shape = group.models.map((m) => m.output).find(Boolean)?.shape;
+    for (const canvas of [first, second]) if (shape) keepRatio(canvas.parentElement, shape[2], shape[1]);
+  }
+
+  async function build() {
+    buildControls();
+    if (!near) return;
+    const group = theGroup();
+    const model = group.models[state.kernelModel];
+    const name = SIMILARITIES[state.similarity];
+    const kernel = model.kernel || { missing: "it was left out of this page (--no-kernel)" };
+    let numbers = null;
+    let reason = kernel.missing || `its diagnosis holds no ${name} matrix`;
+    try {
+      numbers = kernel.grams && kernel.grams[name] ? await load(kernel.grams[name]) : null;
+    } catch (error) {
+      reason = `The matrix cannot be shown: ${error.message}.`;
+    }
+    if (model !== theGroup().models[state.kernelModel]) return;
+    body.hidden = !numbers;
+    missing.replaceChildren(...(numbers ? [] : [gap(reason)]));
+    note.textContent = "";
+    current = null;
+    if (!numbers) return;
+    const n = kernel.cells.length;
+    if (numbers.codes.length !== (n * (n + 1)) / 2) {
+      body.hidden = true;
+      missing.replaceChildren(gap("The matrix cannot be shown: its data is damaged."));
+      return;
+    }
+    const places = kernel.cells.map((cell) => positions(group, cell));
+    current = { model, kernel, numbers, n, places, name };
+    state.entry = state.entry.map((v) => clamp(v, 0, n - 1));
+    if (state.entry[0] === 0 && state.entry[1] === 0)
+      state.entry = [Math.min(n - 1, kernel.n_id + Math.floor((n - kernel.n_id) / 2)), Math.floor(kernel.n_id / 2)];
+    const [low, high] = numbers.range;
+    const map = colourMap("viridis");
+    const span = high - low || 1;
+    const colour = (code) => {
+      const s = (numbers.table[code] - low) / span;
+      return shade(map, name === "l2" ? 1 - s : s);
+    };
+    const shades = Uint32Array.from({ length: 256 }, (_, code) => colour(code));
+    measured.draw(n, kernel.n_id, (i) => shades[numbers.codes[entry(n, Math.floor(i / n), i % n)]]);
+    const ink = [map[20], map[map.length - 20]];
+    binary.draw(n, kernel.n_id, (i) => ink[Number(shares(places, Math.floor(i / n), i % n))]);
+    measured.title.textContent = `${SIMILARITY_NAMES[state.similarity]}, ${model.name}`;
+    binary.title.textContent = "shares a factor value (K_bin)";
+    bar.replaceChildren(
+      name === "l2"
+        ? colourBar("viridis", number(high, 2), number(low, 2))
+        : colourBar("viridis", number(low, 2), number(high, 2)),
+    );
+    const found = kernel.agreement[name];
+    agreement.textContent =
+      found && found.correlation !== null
+        ? `OOD × ID agreement with K_bin: r = ${number(found.correlation, 2)} [${number(found.low, 2)}, ${number(found.high, 2)}], p = ${number(found.p_value, 2)}`
+        : "";
+    note.textContent = n < kernel.of ? `${n} of ${kernel.of} cells are shown.` : "";
+    drawPair();
+  }
+
+  const entry = (n, row, column) =>
+    row <= column
+      ? row * n - (row * (row - 1)) / 2 + column - row
+      : column * n - (column * (column - 1)) / 2 + row - column;
+  const shares = (places, a, b) => places[a].some((v, i) => v === places[b][i]);
+
+  function drawPair() {
+    if (!current) return;
+    const group = theGroup();
+    const { model, kernel, numbers, n, places } = current;
+    const [row, column] = state.entry;
+    measured.mark(row, column);
+    binary.mark(row, column);
+    [
+      [row, first],
+      [column, second],
+    ].forEach(([index, canvas], i) => {
+      const held = index >= kernel.n_id;
+      captions[i].textContent = `${placeText(group, places[index])} (${held ? "OOD" : "ID"})`;
+      canvas.parentElement.classList.toggle("held", held);
+      if (model.loaded.output) {
+        paintPicture(canvas, pictureOf(model.loaded.output, kernel.cells[index]), group.scale);
+        keepRatio(canvas.parentElement, canvas.width, canvas.height);
+      }
+    });
+    verdict.textContent = `${SIMILARITY_NAMES[state.similarity]} ${number(numbers.at(entry(n, row, column)))} · ${shares(places, row, column) ? "they share a factor value" : "they share no factor value"}`;
+  }
+
+  for (const view of [measured, binary])
+    view.onPick((row, column) => {
+      state.entry = [row, column];
+      changed("pair");
+    });
+  onChange((what) => {
+    if (what === "kernel" || what === "all") build();
+    else if (what === "pair") drawPair();
+  });
+  const come = () => {
+    near = true;
+    loadGroup(theGroup()).then(build);
+  };
+  new IntersectionObserver(
+    (entries, watcher) => {
+      if (!entries.some((e) => e.isIntersecting)) return;
+      watcher.disconnect();
+      come();
+    },
+    { rootMargin: "200px" },
+  ).observe(section);
+  addEventListener("beforeprint", come);
+}
+
+// A square matrix with its blocks outlined; picks an entry by pointer or arrow keys.
+function matrixView(id, label) {
+  const canvas = el("canvas", { id, "aria-hidden": "true" });
+  const lines = [0, 1, 2, 3].map((i) => svg("line", { class: i < 2 ? "blocks" : "cross" }));
+  const overlay = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, lines);
+  const box = el(
+    "div",
+    { class: "field-map pickable", role: "application", "aria-label": label, tabindex: 0 },
+    canvas,
+    overlay,
+  );
+  const title = el("figcaption", { "data-text": true });
+  const labels = el(
+    "div",
+    { class: "block-labels" },
+    el("span", { "data-text": true }, "ID"),
+    el("span", { "data-text": true }, "OOD"),
+  );
+  let size = 1;
+  let at = [0, 0];
+  let act = () => {};
+  box.style.touchAction = "pan-y";
+  const pick = (row, column) => act(clamp(row, 0, size - 1), clamp(column, 0, size - 1));
+  box.addEventListener("pointermove", (event) => {
+    const r = box.getBoundingClientRect();
+    pick(
+      Math.floor(((event.clientY - r.top) / r.height) * size),
+      Math.floor(((event.clientX - r.left) / r.width) * size),
+    );
+  });
+  box.addEventListener("keydown", (event) => {
+    const step = event.shiftKey ? 10 : 1;
+    const moves = { ArrowLeft: [0, -step], ArrowRight: [0, step], ArrowUp: [-step, 0], ArrowDown: [step, 0] };
+    if (!moves[event.key]) return;
+    event.preventDefault();
+    pick(at[0] + moves[event.key][0], at[1] + moves[event.key][1]);
+  });
+  const line = (node, x1, y1, x2, y2) => fill(node, { x1, y1, x2, y2 }, []);
+  return {
+    title,
+    figure: el("figure", {}, title, labels, box),
+    onPick: (given) => {
+      act = given;
+    },
+    draw(n, nId, colourAt) {
+      size = n;
+      paint(canvas, n, n, colourAt, false);
+      overlay.setAttribute("viewBox", `0 0 ${n} ${n}`);
+      line(lines[0], 0, nId, n, nId);
+      line(lines[1], nId, 0, nId, n);
+      labels.style.gridTemplateColumns = `${nId}fr ${Math.max(n - nId, 0.001)}fr`;
+    },
+    mark(row, column) {
+      at = [row, column];
+      line(lines[2], 0, row + 0.5, size, row + 0.5);
+      line(lines[3], column + 0.5, 0, column + 0.5, size);
+    },
+  };
+}

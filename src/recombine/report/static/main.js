@@ -1,0 +1,137 @@
+// Puts the page together: panels first, so that nothing moves later, then the arrays as they are unpacked.
+const FIELDS = { output: "outputs", mse: "errors", volume: "geometry", factorization: "geometry", probe: "probes" };
+
+async function loadGroup(group) {
+  if (group.loading) return group.loading;
+  group.loading = Promise.all([
+    loadInto(group, "held", "held"),
+    group.truth ? loadInto(group, "truth", "truth") : null,
+    ...group.models.flatMap((model) => [
+      ...Object.entries(FIELDS).map(([key, part]) => (model[key] ? loadInto(model, key, part) : null)),
+      model.alone ? loadAlone(model) : null,
+    ]),
+  ]);
+  await group.loading;
+  group.scale = brightness(group);
+  group.ready = true;
+  return group;
+}
+
+async function loadInto(owner, key, part) {
+  try {
+    owner.loaded[key] = await load(owner[key]);
+  } catch (error) {
+    owner.loaded.failed[part] = `This cannot be shown: ${error.message}.`;
+  }
+}
+
+async function loadAlone(model) {
+  try {
+    model.loaded.alone = await Promise.all(model.alone.map(load));
+  } catch (error) {
+    model.missing["input side"] = `This cannot be shown: ${error.message}.`;
+  }
+}
+
+async function showGroup() {
+  const group = theGroup();
+  await loadGroup(group);
+  if (group !== theGroup()) return;
+  changed("all");
+  document.documentElement.dataset.ready = "true";
+}
+
+function buildNotes(main) {
+  if (!DATA.notes.length) return;
+  main.append(
+    el(
+      "div",
+      { class: "notes", id: "notes", role: "note" },
+      "Not everything could be shown:",
+      el(
+        "ul",
+        {},
+        DATA.notes.map((text) => el("li", {}, text)),
+      ),
+    ),
+  );
+}
+
+function buildNav() {
+  const names = { explorer: "Explorer", kernel: "Kernel", curves: "Curves", claims: "Claims", runs: "Runs" };
+  for (const [id, name] of Object.entries(names)) {
+    if (!byId(id)) continue;
+    byId("nav").append(
+      el(
+        "a",
+        {
+          href: `#${id}`,
+          on: {
+            click: (event) => {
+              event.preventDefault(); // the fragment belongs to the picked cell
+              byId(id).scrollIntoView();
+              byId(id).querySelector("h2")?.setAttribute("tabindex", "-1");
+              byId(id).querySelector("h2")?.focus({ preventScroll: true });
+            },
+          },
+        },
+        name,
+      ),
+    );
+  }
+}
+
+function buildTheme() {
+  const button = byId("theme");
+  const wished = matchMedia("(prefers-color-scheme: dark)");
+  const dark = () => (document.documentElement.dataset.theme || (wished.matches ? "dark" : "light")) === "dark";
+  const label = () => {
+    button.textContent = dark() ? "Light" : "Dark";
+    button.setAttribute("aria-pressed", String(dark()));
+  };
+  button.addEventListener("click", () => {
+    document.documentElement.dataset.theme = dark() ? "light" : "dark";
+    label();
+  });
+  wished.addEventListener("change", label);
+  label();
+}
+
+function start() {
+  const main = byId("main");
+  for (const group of DATA.groups) {
+    group.loaded = { failed: {} };
+    for (const model of group.models) model.loaded = { failed: {} };
+  }
+  byId("headline").textContent = DATA.headline;
+  if (DATA.groups.length) chooseGroup(0);
+  const given = location.hash;
+  buildNotes(main);
+  buildExplorer(main);
+  buildLayers();
+  buildUnits();
+  buildKernel(main);
+  buildCharts(main);
+  buildClaims(main);
+  buildFacts(main);
+  buildNav();
+  buildTheme();
+  document.body.classList.toggle("only-explorer", DATA.embedded);
+  byId("footer").append(...DATA.footer.map((text) => el("p", {}, text)));
+  byId("copy-link").addEventListener("click", (event) =>
+    copy(location.href.split("#")[0] + linkText(), event.currentTarget),
+  );
+  readLink(given);
+  if (DATA.groups.length) changed("all"); // everything in its place, still empty
+  addEventListener("hashchange", () => {
+    if (readLink(location.hash)) showGroup();
+  });
+  addEventListener("DOMContentLoaded", () => {
+    if (DATA.groups.length) showGroup();
+    else document.documentElement.dataset.ready = "true";
+    if (state.run) openRun(state.run);
+  });
+}
+
+const DATA = JSON.parse(byId("data").textContent);
+start();

@@ -1,0 +1,165 @@
+// The plane of two factors: which cells it shows, how it is drawn, and picking a cell in it.
+function strides(group) {
+  const out = group.factors.map(() => 1);
+  for (let i = out.length - 2; i >= 0; i--) out[i] = out[i + 1] * group.factors[i + 1].size;
+  return out;
+}
+
+const cellOf = (group, at) => strides(group).reduce((sum, stride, i) => sum + stride * at[i], 0);
+
+// Width, height and the cell of each pixel, first row at the bottom.
+function slice(group) {
+  const [a, b] = state.axes;
+  const step = strides(group);
+  const width = group.factors[a].size;
+  const flat = group.factors.length < 2;
+  const height = flat ? 1 : group.factors[b].size;
+  const base = state.at.reduce((sum, v, i) => sum + (i === a || (!flat && i === b) ? 0 : v * step[i]), 0);
+  const cells = new Int32Array(width * height);
+  for (let row = 0; row < height; row++) {
+    for (let column = 0; column < width; column++)
+      cells[row * width + column] = base + column * step[a] + (flat ? 0 : row * step[b]);
+  }
+  return { width, height, cells };
+}
+
+// The border between trained and held-out cells of a slice, as an SVG path; y points down there.
+function outlinePath({ width, height, cells }, held) {
+  if (!held) return "";
+  const inside = (x, y) => x >= 0 && y >= 0 && x < width && y < height && held.at(cells[y * width + x]) > 0.5;
+  let path = "";
+  for (let y = 0; y <= height; y++) {
+    for (let x = 0; x <= width; x++) {
+      if (y < height && inside(x, y) !== inside(x - 1, y)) path += `M${x} ${height - y}V${height - y - 1}`;
+      if (x < width && inside(x, y) !== inside(x, y - 1)) path += `M${x} ${height - y}H${x + 1}`;
+    }
+  }
+  return path;
+}
+
+// The shape of a box before anything is drawn in it, so that nothing moves later.
+const keepRatio = (box, width, height) => box.style.setProperty("--ratio", String(clamp(width / height, 0.5, 8)));
+
+// A map over the plane: canvas for the colours, SVG for outline and picked cell. Picks where `pick` is given.
+function makeMap(label, { pick = false } = {}) {
+  const canvas = el("canvas", { "aria-hidden": "true" });
+  const outline = svg("path", { class: "outline" });
+  const markers = [svg("rect", { class: "marker under" }), svg("rect", { class: "marker" })];
+  const overlay = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, outline, markers);
+  const root = el(
+    "div",
+    {
+      class: `field-map${pick ? " pickable" : ""}`,
+      role: pick ? "application" : "img",
+      "aria-label": label,
+      tabindex: pick ? 0 : null,
+    },
+    canvas,
+    overlay,
+  );
+  if (pick) addPicking(root);
+
+  function draw(values, map, low, high) {
+    const plane = slice(theGroup());
+    paint(canvas, plane.width, plane.height, (i) => shade(map, (values[i] - low) / (high - low)));
+    frame(plane);
+  }
+
+  function frame(plane = slice(theGroup())) {
+    const { width, height } = plane;
+    keepRatio(root, width, height);
+    overlay.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    outline.setAttribute("d", outlinePath(plane, theGroup().loaded.held));
+    const x = state.at[state.axes[0]];
+    const y = theGroup().factors.length < 2 ? 0 : state.at[state.axes[1]];
+    for (const marker of markers) fill(marker, { x, y: height - 1 - y, width: 1, height: 1 }, []);
+  }
+  return { root, canvas, draw, frame };
+}
+
+// Hovering shows a cell, clicking or dragging keeps it, arrow keys move it.
+function addPicking(root) {
+  let kept = null;
+  const here = (event) => {
+    const group = theGroup();
+    const { width, height } = slice(group);
+    const box = root.getBoundingClientRect();
+    const x = clamp(Math.floor(((event.clientX - box.left) / box.width) * width), 0, width - 1);
+    const y = clamp(height - 1 - Math.floor(((event.clientY - box.top) / box.height) * height), 0, height - 1);
+    return moved(group, x, y);
+  };
+  const go = (at) => {
+    if (at.some((v, i) => v !== state.at[i])) {
+      state.at = at;
+      changed("cell");
+    }
+  };
+  root.addEventListener("pointerdown", (event) => {
+    root.focus({ preventScroll: true });
+    root.setPointerCapture(event.pointerId);
+    go(here(event));
+    kept = state.at;
+  });
+  root.addEventListener("pointermove", (event) => {
+    kept ??= state.at;
+    go(here(event));
+    if (event.buttons) kept = state.at;
+  });
+  root.addEventListener("pointerleave", () => {
+    if (kept && theGroup().factors.length === kept.length) go(kept);
+    kept = null;
+  });
+  root.addEventListener("keydown", (event) => {
+    const step = event.shiftKey ? 5 : 1;
+    const moves = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] };
+    if (!moves[event.key]) return;
+    event.preventDefault();
+    const group = theGroup();
+    const [a, b] = state.axes;
+    const y = group.factors.length < 2 ? 0 : state.at[b];
+    go(moved(group, state.at[a] + moves[event.key][0], y + moves[event.key][1]));
+    kept = kept && state.at;
+  });
+}
+
+// The picked cell with other positions on the two axes; cyclic factors go round, others end.
+function moved(group, x, y) {
+  const at = state.at.slice();
+  state.axes.forEach((axis, i) => {
+    if (axis >= group.factors.length) return;
+    const { size, kind } = group.factors[axis];
+    const value = i ? y : x;
+    at[axis] = kind === "cyclic" ? ((value % size) + size) % size : clamp(value, 0, size - 1);
+  });
+  return at;
+}
+
+const valueOf = (factor, position) => number(factor.low + factor.step * position, 6);
+const placeText = (group, at) =>
+  group.factors.map((factor, i) => `${factor.name} = ${valueOf(factor, at[i])}`).join(", ");
+const positions = (group, cell) => strides(group).map((stride, i) => Math.floor(cell / stride) % group.factors[i].size);
+
+// Ticks and names along the sides of a map.
+function axes() {
+  const along = el("div", { class: "axis-x" });
+  const up = el("div", { class: "axis-y" });
+  function draw(group) {
+    const side = (node, factor, place) => {
+      const ticks = [...new Set([0, 1, 2, 3, 4].map((i) => Math.round((i * (factor.size - 1)) / 4)))];
+      node.replaceChildren(
+        ...ticks.map((t) =>
+          el(
+            "span",
+            { "data-text": true, style: { [place]: `${((t + 0.5) / factor.size) * 100}%` } },
+            valueOf(factor, t),
+          ),
+        ),
+        el("span", { class: "axis-name", "data-text": true, title: factor.name }, factor.name),
+      );
+    };
+    side(along, group.factors[state.axes[0]], "left");
+    if (group.factors.length > 1) side(up, group.factors[state.axes[1]], "bottom");
+    else up.replaceChildren();
+  }
+  return { along, up, draw };
+}

@@ -1,0 +1,165 @@
+"""The page's content before any browser opens it: sizes, groups, charts, claims, commands."""
+
+import json
+import re
+import shlex
+
+import numpy as np
+import pytest
+
+import recombine as rc
+from recombine.config import RunConfig
+from recombine.errors import InputError, StoreError
+from recombine.report.arrays import Blobs
+from recombine.report.claims import claims_json
+from recombine.report.collect import Collected, Model, Table, collect
+from recombine.report.curves import error_scatter, layer_curves, threshold_points
+from recombine.report.explorer import grouped
+from recombine.report.facts import overrides, train_command
+from recombine.report.labels import names_of
+from recombine.report.page import SCRIPTS, build, write_report
+
+
+def data_of(html):
+    return json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
+
+
+def test_the_page_is_complete_and_asks_for_nothing(report):
+    html = report.read_text(encoding="utf-8")
+    assert html.count("<script>") == 1
+    assert not re.search(r'(?:src|href)="(?!#)', html.split('type="application/json"')[0])
+    assert "<!--" not in html.split('id="data"')[0]
+    assert "Content-Security-Policy" in html
+    assert "default-src 'none'" in html
+
+
+def test_every_script_is_part_of_the_page():
+    from importlib.resources import files
+
+    found = {path.name.removesuffix(".js") for path in (files("recombine.report") / "static").iterdir()
+             if path.name.endswith(".js")}  # fmt: skip
+    assert found == set(SCRIPTS)
+
+
+def test_sizes_add_up_and_too_large_a_page_says_what_to_drop(runs, tmp_path):
+    collected = collect([run.path for run in runs])
+    page = build(collected)
+    assert sum(page.sizes.values()) == len(page.html.encode())
+    path = tmp_path / "page.html"
+    with pytest.raises(InputError, match=r"more than --max-mb 0\.1(.|\n)*--no-kernel saves(.|\n)*--units 0 saves"):
+        write_report(collected, path, max_mb=0.1)
+    assert not path.exists()
+    small = build(collected, kernel=False, units=0)
+    assert small.megabytes < page.megabytes
+    assert not any(block.endswith((", kernel", ", units")) for block in small.sizes)
+
+
+def test_an_output_that_cannot_be_written(runs, tmp_path):
+    collected = collect([runs[0].path])
+    with pytest.raises(InputError, match="is a folder"):
+        write_report(collected, tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="Could not write"):
+        write_report(collected, tmp_path / "file" / "page.html")
+
+
+def test_models_of_stores_are_limited_one_seed_each_first(store):
+    page = build(collect([store.root]), models=2)
+    shown = [m["name"] for group in data_of(page.html)["groups"] for m in group["models"]]
+    assert len(shown) == 2
+    assert len({("stripes" in name) for name in shown}) == 2  # two configurations, not two seeds of one
+    assert "shows 2 of 3 models" in page.notes[0]
+
+
+def test_groups_by_space_holdout_and_truth(runs):
+    first, second = (run.diagnosis for run in runs)
+    space = rc.FactorSpace(x=4, y=4)
+    other = rc.diagnose(lambda v: v, space, holdout=rc.holdouts.centre(space, 1, 2), parts=["outputs"], progress=False)
+    models = [Model(str(i), d) for i, d in enumerate([other, first, second, other])]
+    assert [[m.name for m in g.models] for g in grouped(models)] == [["0", "3"], ["1", "2"]]
+    assert grouped(models)[0].truth is None
+    assert grouped(models)[1].start == [3, 3]
+
+
+def test_curves_have_intervals_over_seeds(store, runs):
+    charts = {c["quantity"]: c for c in layer_curves(collect([store.root]).models, [])}
+    assert {"factorization", "probe_in_sample", "log_volume"} <= set(charts)
+    series = {s["name"]: s["points"] for s in charts["factorization"]["series"]}
+    [two] = [points for points in series.values() if points[0]["seeds"] == 2]
+    [one] = [points for points in series.values() if points[0]["seeds"] == 1]
+    assert all(p["low"] <= p["mean"] <= p["high"] for p in two)
+    assert all(p["low"] is None for p in one)
+    rows = [r for r in runs[1].diagnosis["geometry"].rows if r["cells"] == "all" and r["pair"] == "all"]
+    assert [p["mean"] for p in one] == pytest.approx([r["factorization_pointwise"] for r in rows])
+    assert [p["layer"] for p in one] == list(runs[1].diagnosis.layers)
+
+
+def test_tables_become_curves_points_and_thresholds():
+    rows = [{"encoding": e, "seed": s, "layer": float(i), "r2": i / 10 + s} for e in "ab" for s in (0.0, 1.0)
+            for i in range(3)]  # fmt: skip
+    [chart] = layer_curves([], [Table("t", rows)])
+    assert chart["quantity"] == "probe_in_sample"
+    assert [s["name"] for s in chart["series"]] == ["a", "b"]
+    assert [p["mean"] for p in chart["series"][0]["points"]] == pytest.approx([0.5, 0.6, 0.7])
+    row = {"variant": "both", "run": "ab", "seed": 1.0, "id_mse": 1e-5, "ood_mse": 1e-4}
+    ablation = Table("ablation", [row, {**row, "id_mse": 0.0}])
+    assert error_scatter([], [ablation]) == [{"series": "both", "run": "ab", "seed": 1.0, "id": 1e-5, "ood": 1e-4}]
+    needed = Table("x", [{"side": 16.0, "seed": 0.0, "stripes": "True", "bumps": 20.0},
+                         {"side": 16.0, "seed": 1.0, "stripes": "False", "bumps": None}])  # fmt: skip
+    [point] = threshold_points([needed])
+    assert (point["series"], point["n"], point["samples"]) == ("stripes + bumps", 16.0, 20.0)
+
+
+def test_claims_find_their_figures():
+    picture = b"\x89PNG\r\n\x1a\nIEND\xaeB`\x82"
+    figures = {"R05_a.png": picture, "R5_b.png": picture, "R15_c.png": picture, "own.png": picture, "R1_x.png": b"no"}
+    claims = [{"claim": "C5"}, {"claim": "C1", "figure": "figures/own.png"}, {"claim": "new", "results": "R15"}]
+    found, notes = claims_json([("here", {"claims": claims}), ("there", "text")], figures, Blobs())
+    assert [row["figures"] for row in found["rows"]] == [["R05_a.png", "R5_b.png"], ["own.png"], ["R15_c.png"]]
+    assert found["others"] == []
+    assert len(notes) == 2
+
+
+CYCLIC = '{"y": 9, "x": {"kind": "cyclic", "size": 8, "low": 0.0, "step": 45.0}}'
+RENDERED = ["decoder.kind=rendered", "encoding.kind=onehot", "training.kind=low_rank"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["seed=3"],
+        ["decoder.kind=mlp", "decoder.depth=5", "training.stripes=true"],
+        [f"scene.factors={CYCLIC}", "holdout.lo=2"],
+        [*RENDERED, 'training.terms={"entropy": {"weight": 0.1}}'],
+    ],
+)
+def test_the_command_of_a_run_makes_the_same_run(words):
+    config = RunConfig.parse(words)
+    assert RunConfig.parse(overrides(config)).hash == config.hash
+
+
+def test_the_command_is_one_for_a_shell(runs):
+    words = shlex.split(train_command(runs[1]))
+    assert words[:2] == ["recombine", "train"]
+    assert RunConfig.parse(words[2:]).hash == runs[1].id
+
+
+def test_names_say_how_runs_differ():
+    base = RunConfig.parse([]).to_dict()
+    deep = RunConfig.parse(["decoder.depth=6", "holdout.kind=corner", "seed=2"]).to_dict()
+    assert names_of([base]) == ["cnn(4, 64), bump code"]
+    first, second = names_of([base, deep])
+    assert second.startswith("cnn(6, 64), bump code")
+    assert "corner holdout" in second
+    assert "seed 2" in second
+    assert "seed 0" in first
+
+
+def test_a_foreign_model_of_numbers_is_shown():
+    space = rc.FactorSpace(a=5)
+    found = rc.diagnose(lambda v: np.sin(1) * v, space, parts=["outputs", "geometry", "probes"], progress=False)
+    group = data_of(build(Collected(models=[Model("sine", found)])).html)["groups"][0]
+    assert group["models"][0]["output"]["shape"] == [5, 1, 1]
+    assert group["truth"] is None
+    assert group["title"] == "a 5, no hold-out"
