@@ -1,4 +1,4 @@
-"""python -m benchmarks [--only cnn,mlp,data,error] [--out bench.json] [--quick]"""
+"""python -m benchmarks [--only cnn,mlp,data,error,sweep] [--out bench.json] [--quick]"""
 
 from __future__ import annotations
 

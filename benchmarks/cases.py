@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import recombine as rc
 from benchmarks import reference
 from benchmarks.measure import Row, convolution_gemm_gflops, gemm_gflops, interleaved, medians, seconds
+from benchmarks.sweeping import sweep
 from recombine.training.data import Examples, drawn_rows
 from recombine.training.loop import Loop
 
@@ -30,6 +31,9 @@ class Scale:
     error: float = 1e-5
     error_seeds: tuple[int, ...] = (0, 1, 2)
     most_steps: int = 2000  # at which a run that misses the error is given up
+    sweep_runs: int = 1000
+    sweep_batches: int = 4  # of four seeds
+    listed_runs: int = 10_000
 
     @property
     def steps(self) -> int:
@@ -46,6 +50,9 @@ QUICK = Scale(
     error=6e-3,  # an empty image has about 4e-3
     error_seeds=(0,),
     most_steps=40,
+    sweep_runs=8,
+    sweep_batches=1,
+    listed_runs=20,
 )
 
 
@@ -240,4 +247,10 @@ def _below(model: nn.Module, problem: rc.Task, error: float) -> Callable[[], boo
     return check
 
 
-CASES: dict[str, Callable[[Scale], Iterator[Row]]] = {"cnn": cnn, "mlp": mlp, "data": data, "error": error}
+CASES: dict[str, Callable[[Scale], Iterator[Row]]] = {
+    "cnn": cnn,
+    "mlp": mlp,
+    "data": data,
+    "error": error,
+    "sweep": sweep,
+}
