@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo reproduce test lint bench clean
+.PHONY: demo reproduce test lint bench fault-test clean
 
 demo: $(READY)
 	$(BIN)/recombine demo --out demo
@@ -24,6 +24,10 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks --out bench.json
+
+# 100 drivers and 100 workers of a sweep are killed at random moments (about ten minutes)
+fault-test: $(READY)
+	$(BIN)/python -m tests.sweeps.faults --drivers 100 --workers 100 --runs 60 --steps 3000
 
 # torch comes first and by its exact version: a range would take a build with several GB of GPU libraries.
 $(READY): pyproject.toml constraints.txt

@@ -16,6 +16,7 @@ from benchmarks.large_grids import large
 from benchmarks.measure import Row, convolution_gemm_gflops, gemm_gflops, interleaved, medians, seconds
 from benchmarks.reference_diagnostics import compare
 from benchmarks.reference_rendering import rendering
+from benchmarks.sweeping import sweep
 from recombine.training.data import Examples, drawn_rows
 from recombine.training.loop import Loop
 
@@ -38,6 +39,9 @@ class Scale:
     grids: tuple[int, int] = (32, 128)
     grid_pixels: int = 112  # the largest image that four doublings reach; layers of 802 816 units
     grid_width: int = 64
+    sweep_runs: int = 1000
+    sweep_batches: int = 4  # of four seeds
+    listed_runs: int = 10_000
 
     @property
     def steps(self) -> int:
@@ -59,6 +63,9 @@ QUICK = Scale(
     grids=(9, 12),
     grid_pixels=9,
     grid_width=4,
+    sweep_runs=8,
+    sweep_batches=1,
+    listed_runs=20,
 )
 
 
@@ -266,4 +273,5 @@ CASES: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "rendering": rendering,
     "diagnostics": diagnostics,
     "large": large,
+    "sweep": sweep,
 }

@@ -45,7 +45,7 @@ def test_the_shell_examples_are_valid(few_steps):
     commands = [line.split("#")[0].split() for line in README.splitlines() if line.startswith("recombine ")]
     assert len(commands) >= 4
     for _, *words in commands:
-        dry = ["--dry-run"] if words[0] == "train" and "--dry-run" not in words else []
+        dry = ["--dry-run"] if words[0] in ("train", "sweep") and "--dry-run" not in words else []
         result = CliRunner().invoke(app, [*words, *dry])
         assert result.exit_code == 0, (words, result.output)
 

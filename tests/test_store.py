@@ -235,14 +235,14 @@ def test_the_stored_model_loads_on_its_own(store):
 
 
 def test_ten_thousand_runs_are_listed_in_two_seconds(store):
-    from recombine.store import _digest
+    from recombine.store import run_digest
 
     facts = json.loads((store.directory(tiny()) / "run.json").read_text())
     del facts["digest"]
     for i in range(10_000):
         mine = {**facts, "run": f"{i:016x}", "config": {**facts["config"], "seed": i}}
         (store.root / f"{i:016x}").mkdir()
-        (store.root / f"{i:016x}" / "run.json").write_text(json.dumps({**mine, "digest": _digest(mine)}))
+        (store.root / f"{i:016x}" / "run.json").write_text(json.dumps({**mine, "digest": run_digest(mine)}))
     times = []
     for _ in range(3):
         start = time.perf_counter()

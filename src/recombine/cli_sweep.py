@@ -166,7 +166,7 @@ def plan(
         for c in spec.configs
     ]
     told = {"runs": len(rows), "stored": len(rows) - len(todo), "to_train": len(todo), "jobs": len(jobs),
-            "workers": workers, "estimated_seconds": round(seconds, 1), "notes": spec.notes}  # fmt: skip
+            "workers": workers, "estimated_seconds": round(seconds, 3), "notes": spec.notes}  # fmt: skip
     if as_json:
         show_json({**told, "plan": rows})
         return

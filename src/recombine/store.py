@@ -125,7 +125,8 @@ class StoredRun:
         return path
 
 
-def _digest(facts: dict[str, Any]) -> str:
+def run_digest(facts: dict[str, Any]) -> str:
+    """What run.json says of itself, so that changes show."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
@@ -141,7 +142,7 @@ def _check_facts(facts: Any, what: str) -> dict[str, Any]:
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         found = facts.get("format") if isinstance(facts, dict) else type(facts).__name__
         raise StoreError(f"{what} is no run of this version: format {found!r}, expected {FORMAT!r}.")
-    if facts.pop("digest", None) != _digest(facts):
+    if facts.pop("digest", None) != run_digest(facts):
         raise StoreError(f"{what} was changed after the run finished. Train it again with --force.")
     return facts
 
@@ -256,7 +257,7 @@ class Store:
             },
             "files": {name: file_digest(folder / name) for name in RESULTS},
         }
-        write_json(folder / "run.json", {**facts, "digest": _digest(facts)})
+        write_json(folder / "run.json", {**facts, "digest": run_digest(facts)})
         discard(self._checkpoint(config))
         for left in (*folder.glob(".*.part"), *folder.glob("model/.*.part")):  # what kills left of earlier attempts
             if not left.name.startswith(".lock"):

@@ -20,6 +20,7 @@ from recombine.training.interrupt import Interrupt, interruptible
 
 TICK = 0.2
 WAIT_FOR_OTHERS = 2.0  # seconds until a run that another process works on is looked at again
+PATIENCE = 20.0  # seconds without any worker, as on a cluster that is full, until that is told
 STOPPING = 30.0  # seconds that jobs get to save their state
 
 
@@ -92,6 +93,7 @@ class Driver:
         self.waiting: list[_Batch] = []
         self.running: dict[str, _Batch] = {}
         self.result = SweepResult()
+        self.idle_since = time.monotonic()
 
     def run(self, batches: Sequence[Sequence[RunConfig]]) -> SweepResult:
         """Until every run is finished or has failed."""
@@ -125,8 +127,11 @@ class Driver:
     def _fill(self) -> None:
         """Start what can be started."""
         now = time.monotonic()
+        self.idle_since = now if self.running else self.idle_since
         for batch in [b for b in self.waiting if b.not_before <= now]:
             if len(self.running) >= self.executor.capacity():
+                if not self.running and now - self.idle_since > PATIENCE:
+                    self.progress.say_once("No worker is free for what a job needs; waiting for one.")
                 return
             self.waiting.remove(batch)
             batch.configs, done = self._unfinished(batch.configs)
@@ -267,8 +272,8 @@ class Driver:
                     self._unlock(batch)
         self.journal.note("interrupted", [])
         raise TrainingInterrupted(
-            "Interrupted. Everything finished is kept and running trainings saved their state; run the same command "
-            "again to go on."
+            "Interrupted. Everything finished is kept, local trainings saved their state; run the same command again "
+            "to go on."
         )
 
 
