@@ -14,8 +14,8 @@ from recombine.store import Store
 from recombine.studies.claims import CLAIMS
 from recombine.studies.output import Output
 from recombine.studies.profiles import PROFILES
-from recombine.studies.reproduce import judged
-from recombine.studies.study import discover, select
+from recombine.studies.reproduce import judged, trained
+from recombine.studies.study import Runs, discover, select
 
 STUDIES = discover()
 SEEDS = [0, 1]
@@ -54,6 +54,21 @@ def test_a_study_runs_and_draws_and_judges_from_saved_rows(key, out, tmp_path):
     reason = "; ".join(f"{name}: {why}" for name, why in part.missing.items())
     for verdict in judged(study, part, SEEDS, reason):
         assert saved[verdict["claim"]] == {**verdict, "study": key, "profile": "smoke"}
+
+
+@pytest.mark.parametrize("key", STUDIES)
+def test_a_study_goes_on_without_the_runs_that_failed(key, out):
+    study, profile = STUDIES[key], PROFILES["smoke"]
+    trained(study, profile, SEEDS, Store(out / "runs"))
+    configs = study.configs(profile, SEEDS)
+    failed = {config.hash: "it diverged" for i, config in enumerate(configs) if i % 2}
+    part = study.rows(Runs(Store(out / "runs"), failed), profile, SEEDS)
+    if any(part.tables.values()):
+        assert study.plot(part)
+    for verdict in judged(study, part, SEEDS):
+        assert verdict["verdict"] in ("inconclusive", "not reproduced")
+    nothing = study.rows(Runs(Store(out / "runs"), {config.hash: "no" for config in configs}), profile, SEEDS)
+    assert all(verdict["verdict"] == "inconclusive" for verdict in judged(study, nothing, SEEDS))
 
 
 def test_a_second_call_trains_computes_and_draws_nothing(out):

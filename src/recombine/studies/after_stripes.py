@@ -111,8 +111,9 @@ def _label(part: Part, data: str) -> str:
 
 
 def _first_layer(part: Part, shown: list[str]) -> Figure:
-    from recombine.figures import new_figure
+    from recombine.figures import new_figure, outline
 
+    holdout = task_of(part.facts["configs"][shown[0]]).holdout
     figure = new_figure(1.15 * FIRST_UNITS + 1.1, 1.2 * len(shown) + 0.4)
     axes = figure.subplots(len(shown), FIRST_UNITS, squeeze=False)
     for line, data in zip(axes, shown):
@@ -121,8 +122,11 @@ def _first_layer(part: Part, shown: list[str]) -> Figure:
             ax.set_yticks([])
         for ax, values in zip(line, part.arrays[f"first/{data}"]):
             ax.imshow(values.T, origin="lower", cmap="viridis", interpolation="nearest")
+            outline(holdout, ax, linewidths=0.8)
         line[0].set_ylabel(_label(part, data), rotation=0, ha="right", va="center", fontsize=SMALL)
-    figure.supxlabel("activation over (x, y) of the first-layer units that vary most, one seed", fontsize=SMALL)
+    figure.supxlabel(
+        "activation over (x, y) of the first-layer units that vary most, one seed; hold-out in red", fontsize=SMALL
+    )
     return figure
 
 

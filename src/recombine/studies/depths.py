@@ -116,7 +116,9 @@ def _curves(part: Part, decoder: str) -> Figure:
         line[0].set_ylabel(CODE_LABELS[code], fontsize=9)
     axes[0, 0].legend(frameon=False, fontsize=7, loc="lower left")
     seeds = seeds_note(row["seed"] for row in part.rows)
-    figure.suptitle(f"{DECODERS[decoder]}s of several depths by layer; mean and range of {seeds}", fontsize=10)
+    figure.suptitle(
+        f"{DECODERS[decoder]}s of several depths by layer; mean and range of {seeds}; R² below −1 cut off", fontsize=10
+    )
     return figure
 
 

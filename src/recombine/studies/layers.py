@@ -61,15 +61,17 @@ def plot(part: Part) -> dict[str, Figure]:
     lines = {CODE_LABELS[code]: by_layer(part, f"volume/{code}/") for code in part.facts["configs"]}
     configs = {CODE_LABELS[code]: config for code, config in part.facts["configs"].items()}
     seeds = seeds_note(row["seed"] for row in part.rows)
-    return {
+    figures = {
         "R04_probes": _panels(part, PROBES, f"R² of linear probes, mean over x and y; mean and range of {seeds}", -1.0),
         "R05_factorization": _panels(part, FACTORIZATIONS, f"factorization F; mean and range of {seeds}", None),
-        "R06_volume": volume_maps(
+    }
+    if lines:
+        figures["R06_volume"] = volume_maps(
             lines,
             lambda label: task_of(configs[label]).holdout,
             f"log₁₀ dv by layer, CNN of depth {part.facts['depth']}, one seed; hold-out in red",
-        ),
-    }
+        )
+    return figures
 
 
 def _panels(part: Part, columns: dict[str, str], title: str, least: float | None) -> Figure:

@@ -141,7 +141,8 @@ def _study(
         for name, why in part.missing.items():
             say(f"  {name}: {why}")
             reason += f"{'; ' if reason else ''}{name}: {why}"
-        report.figures += output.draw(study, part)
+        if any(part.tables.values()):
+            report.figures += output.draw(study, part)
     except TrainingInterrupted:
         raise
     except RecombineError as error:

@@ -142,7 +142,7 @@ def plot(part: Part) -> dict[str, Figure]:
     """Thresholds over N with slopes, and localization over the number of bumps."""
     if not part.rows:
         return {}
-    return {"R09_thresholds": threshold.plot(_curves(part)), "R09_localization": _localization(part)}
+    return {"R09_thresholds": threshold.plot(_curves(part), "examples"), "R09_localization": _localization(part)}
 
 
 def _curves(part: Part) -> dict[str, list[ThresholdRow]]:
@@ -172,6 +172,8 @@ def _localization(part: Part) -> Figure:
                        marker=marker, s=16, label=f"N = {side}", alpha=0.85)  # fmt: skip
         ax.axhline(part.facts["level"], color="0.5", lw=0.8, ls="--")
         ax.set_xscale("symlog", linthresh=1)
+        ax.set_xticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1000"])
+        ax.set_xlim(-0.3, 1.3 * max(row["bumps"] for row in tried))
         ax.set_ylim(-0.03, 1.03)
         ax.set_title(kind, fontsize=10)
         ax.set_xlabel("bumps trained on", fontsize=9)

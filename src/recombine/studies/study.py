@@ -84,7 +84,8 @@ class Study:
         configs: (profile, seeds) → the runs it needs.
         rows: (runs, profile, seeds) → a part named like the study: tables, arrays and facts. Runs that failed are
             simply not there; those that cannot be diagnosed are left out by `noting`.
-        plot: What was saved → figures by name, "R05_factorization". Must not need runs.
+        plot: What was saved → figures by name, "R05_factorization". Must not need runs, and must do with what is there
+            if some failed; not called if all did.
         effects: What was saved → effect sizes: part of a claim → seed → number. Seeds it cannot tell are left out.
         more: (profile, seeds, runs) → all further runs that what is finished calls for; asked again until there are no
             new ones (searches).

@@ -308,7 +308,7 @@ def slope(rows: Sequence[ThresholdRow], *, resamples: int = RESAMPLES, seed: int
     return Slope(float(middle), float(low), float(high), tuple(groups))
 
 
-def plot(curves: Mapping[str, Sequence[ThresholdRow]]) -> Figure:
+def plot(curves: Mapping[str, Sequence[ThresholdRow]], counted: str = "bumps") -> Figure:
     """Threshold against N on logarithmic axes, with N³ and N through the first point of each curve.
 
     What was not reached is drawn as an open arrow at the budget; thresholds of 0 are drawn at 1 and named so.
@@ -357,6 +357,6 @@ def plot(curves: Mapping[str, Sequence[ThresholdRow]]) -> Figure:
     ax.set_xticks(ticks, [str(side) for side in ticks])
     ax.set_xticks([], minor=True)
     ax.set_xlabel("N")
-    ax.set_ylabel("bumps needed (median, 95 % interval)")
+    ax.set_ylabel(f"{counted} needed (median, 95 % interval)")
     ax.legend(fontsize=7)
     return figure
