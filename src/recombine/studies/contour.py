@@ -38,7 +38,7 @@ SHARES = (0.2, 0.3, 0.4, 0.5, 0.6)
 QUICK = ("training.kind=recommended", "training.steps=600")
 SIZES = {
     "smoke": Sizes((8, 10), (0.3, 0.5), 4, 2, (*QUICK, "training.steps=3"), 1),
-    "quick": Sizes((16, 20, 24, 28), SHARES, 16, 4, QUICK, 2),
+    "quick": Sizes((16, 20, 28), SHARES, 16, 4, QUICK, 2),
     "standard": Sizes((20, 24, 28, 32), SHARES, 32, 4, ("training.kind=recommended", "training.steps=2000"), 3),
     "paper": Sizes((24, 28, 32, 36, 40), SHARES, 128, 8, ("training.kind=paper",), 5),
 }
@@ -90,14 +90,16 @@ def plot(part: Part) -> dict[str, Figure]:
 
     if not part.rows:
         return {}
+    both = np.log10([grid(part, metric)[2] for metric in ("id_mse", "ood_mse")])
+    errors = (float(np.nanmin(both)), float(np.nanmax(both)))  # one scale for trained and unseen pairs
     figure = new_figure(10.4, 3.5)
     for ax, (metric, label) in zip(figure.subplots(1, len(PANELS), sharey=True), PANELS.items()):
         sides, shares, means = grid(part, metric)
         shown = np.log10(means) if metric.endswith("mse") else means
-        limits = {} if metric.endswith("mse") else {"vmin": 0.0, "vmax": 1.0}
+        limits = dict(zip(("vmin", "vmax"), errors if metric.endswith("mse") else (0.0, 1.0)))
         picture = ax.imshow(shown, origin="lower", aspect="auto", cmap="viridis", **limits)
-        if min(shown.shape) > 1 and np.isfinite(shown).all() and np.ptp(shown) > 0:
-            ax.contour(shown, levels=5, colors="white", linewidths=0.8, alpha=0.7)
+        if metric != "id_mse" and min(shown.shape) > 1 and np.isfinite(shown).all() and np.ptp(shown) > 0:
+            ax.contour(shown, levels=5, colors="white", linewidths=0.9, linestyles="solid")
         middle = np.mean(picture.get_clim())
         for (line, column), value in np.ndenumerate(shown):
             colour = "black" if value > middle else "white"

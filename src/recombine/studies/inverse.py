@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CODES = ("bump", "ramp")
 WAYS = {"encoder": "image → code", "decoder": "code → image"}
+UNITS = {"encoder": "position error (grid steps)", "decoder": "position error (px)"}
 
 
 def encoder(profile: Profile, code: str, seed: int) -> RunConfig:
@@ -70,7 +71,7 @@ def plot(part: Part) -> dict[str, Figure]:
                 ax.set_axis_off()
                 continue
             grid = errors.reshape(task.space.shape)
-            landscape(task.holdout, grid, "position_error", ax, (0.0, max(worst, 1.0)))
+            landscape(task.holdout, grid, UNITS[way], ax, (0.0, max(worst, 1.0)))
             ax.set_box_aspect(1)
             shares = [100 * row["ood_localization"] for row in part.rows if (row["way"], row["code"]) == (way, code)]
             ax.set_title(
