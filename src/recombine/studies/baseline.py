@@ -13,6 +13,7 @@ from recombine.config import RunConfig
 from recombine.studies.profiles import Profile
 
 CODES = ("bump", "ramp", "onehot", "positional")
+TWO_CODES = ("bump", "ramp")  # those that the studies of layers and outputs compare
 CODE_LABELS = {"bump": "bump code", "ramp": "ramp code", "onehot": "one-hot code", "positional": "positional code"}
 HOLDOUTS = ("centre", "corner")
 REMEDY = [  # what the studies of forced rendering by data share
@@ -46,6 +47,11 @@ def cnn(profile: Profile, code: str, depth: int, seed: int, holdout: str = "cent
     decoder = ["decoder.kind=cnn", f"decoder.depth={depth}", f"decoder.width={profile.width}"]
     recipe = profile.ramp_recipe if code == "ramp" else profile.recipe
     return _run(profile, code, holdout, [*decoder, *recipe], seed)
+
+
+def two_codes(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
+    """(code, seed) → a CNN of the standard depth trained on bumps, centre held out."""
+    return {(code, seed): cnn(profile, code, profile.standard_depth, seed) for code in TWO_CODES for seed in seeds}
 
 
 def mlp(profile: Profile, code: str, depth: int, seed: int) -> RunConfig:

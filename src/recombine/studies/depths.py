@@ -9,7 +9,7 @@ import numpy as np
 
 from recombine.config import RunConfig
 from recombine.diagnostics.part import Part
-from recombine.studies.baseline import CODE_LABELS, cnn, mlp
+from recombine.studies.baseline import CODE_LABELS, TWO_CODES, cnn, mlp
 from recombine.studies.layerwise import curves, look, loss_of_factorization, volume_maps
 from recombine.studies.looks import SMALL, by_layer, picture_rows, seeds_note, spread_cells, task_of
 from recombine.studies.profiles import Profile
@@ -18,7 +18,6 @@ from recombine.studies.study import Effects, Runs, Study, noting
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CODES = ("bump", "ramp")
 DECODERS = {"cnn": "CNN", "mlp": "MLP"}
 SHOWN = 6
 SCORES = {
@@ -34,7 +33,7 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, str, int, 
     return {
         (decoder, code, depth, seed): make(profile, code, depth, seed)
         for decoder, (make, some) in depths.items()
-        for code in CODES
+        for code in TWO_CODES
         for depth in some
         for seed in seeds
     }
@@ -65,7 +64,7 @@ def plot(part: Part) -> dict[str, Figure]:
     """Samples by depth, maps by depth and layer, curves."""
     figures: dict[str, Figure] = {}
     for decoder, name in DECODERS.items():
-        for code in CODES:
+        for code in TWO_CODES:
             depths = _depths(part, decoder, code)
             if depths:
                 figures[f"R13_samples_{decoder}_{code}"] = _samples(part, decoder, code, depths)
@@ -103,10 +102,10 @@ def _samples(part: Part, decoder: str, code: str, depths: list[int]) -> Figure:
 def _curves(part: Part, decoder: str) -> Figure:
     from recombine.figures import new_figure
 
-    figure = new_figure(3.1 * len(SCORES), 2.6 * len(CODES) + 0.4)
-    axes = figure.subplots(len(CODES), len(SCORES), squeeze=False, sharey="col")
+    figure = new_figure(3.1 * len(SCORES), 2.6 * len(TWO_CODES) + 0.4)
+    axes = figure.subplots(len(TWO_CODES), len(SCORES), squeeze=False, sharey="col")
     mine = [row for row in part.rows if row["decoder"] == decoder]
-    for line, code in zip(axes, CODES):
+    for line, code in zip(axes, TWO_CODES):
         chosen = [row for row in mine if row["code"] == code]
         for ax, (column, label) in zip(line, SCORES.items()):
             curves(ax, chosen, column, sorted({row["depth"] for row in mine}))
@@ -132,12 +131,12 @@ def effects(part: Part) -> Effects:
             for row in part.table("warp")
             if row["seed"] == seed and row["depth"] == _nearest(shared, part.facts["depth"])
         }
-        for code in CODES:
+        for code in TWO_CODES:
             if ("cnn", code) in warps and ("mlp", code) in warps:
                 pair = warps["cnn", code], warps["mlp", code]
                 size = min(map(abs, pair))
                 found.setdefault(f"C14.opposite_{code}", {})[seed] = size if pair[0] * pair[1] < 0 else -size
-        lost = {decoder: [_loss(part, decoder, c, d, seed) for c in CODES for d in shared] for decoder in DECODERS}
+        lost = {decoder: [_loss(part, decoder, c, d, seed) for c in TWO_CODES for d in shared] for decoder in DECODERS}
         found.setdefault("C14.factorization", {})[seed] = float(np.mean(lost["mlp"]) - np.mean(lost["cnn"]))
     return found
 

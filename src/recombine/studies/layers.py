@@ -9,7 +9,7 @@ import numpy as np
 
 from recombine.config import RunConfig
 from recombine.diagnostics.part import Part
-from recombine.studies.baseline import CODE_LABELS, cnn
+from recombine.studies.baseline import CODE_LABELS, TWO_CODES, cnn
 from recombine.studies.layerwise import curves, look, loss_of_factorization, trend, volume_maps
 from recombine.studies.looks import SMALL, by_layer, seeds_note, task_of
 from recombine.studies.profiles import Profile
@@ -18,7 +18,6 @@ from recombine.studies.study import Effects, Runs, Study, noting
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CODES = ("bump", "ramp")
 PROBES = {
     "r2_in_sample": "fitted and scored on all cells",
     "r2_id_to_ood": "fitted on ID, scored on OOD",
@@ -35,7 +34,7 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int, int],
     """(code, depth, seed) → run."""
     return {
         (code, depth, seed): cnn(profile, code, depth, seed)
-        for code in CODES
+        for code in TWO_CODES
         for depth in profile.depths
         for seed in seeds
     }
@@ -78,11 +77,11 @@ def _panels(part: Part, columns: dict[str, str], title: str, least: float | None
     """A line of panels per code, one panel per way of scoring."""
     from recombine.figures import new_figure
 
-    figure = new_figure(3.1 * len(columns), 2.6 * len(CODES) + 0.4)
-    axes = figure.subplots(len(CODES), len(columns), squeeze=False, sharey=True)
+    figure = new_figure(3.1 * len(columns), 2.6 * len(TWO_CODES) + 0.4)
+    axes = figure.subplots(len(TWO_CODES), len(columns), squeeze=False, sharey=True)
     depths = sorted({row["depth"] for row in part.rows})
     cut = False
-    for line, code in zip(axes, CODES):
+    for line, code in zip(axes, TWO_CODES):
         for ax, (column, label) in zip(line, columns.items()):
             chosen = [row for row in part.rows if row["code"] == code]
             curves(ax, chosen, column, depths)
@@ -105,7 +104,7 @@ def effects(part: Part) -> Effects:
     for seed in sorted({row["seed"] for row in part.rows}):
         of: dict[tuple[str, int], list[dict[str, Any]]] = {
             (code, depth): [r for r in part.rows if (r["code"], r["depth"], r["seed"]) == (code, depth, seed)]
-            for code in CODES
+            for code in TWO_CODES
             for depth in depths
         }
         if all(of.values()):

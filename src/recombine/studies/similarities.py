@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from recombine.config import RunConfig
 from recombine.diagnostics.kernels import SIMILARITIES, agreement, binary_factorized_kernel, gram_matrices
 from recombine.diagnostics.part import Part
-from recombine.studies.baseline import CODE_LABELS, cnn
+from recombine.studies.baseline import CODE_LABELS, TWO_CODES, two_codes
 from recombine.studies.looks import SMALL, grid_outputs, seeds_note, task_of
 from recombine.studies.profiles import Profile
 from recombine.studies.study import Effects, Runs, Study, noting
@@ -21,20 +20,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CODES = ("bump", "ramp")
 LABELS = {"cosine": "cosine", "l2": "L2 distance", "overlap": "pixel overlap"}
 DIVIDER = "#56B4E9"
-
-
-def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
-    """(code, seed) → run."""
-    return {(code, seed): cnn(profile, code, profile.standard_depth, seed) for code in CODES for seed in seeds}
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     """Agreement with K_bin of every run and similarity; the Gram matrices of the first seed."""
     found = Part("similarities", {"agreement": []}, facts={"configs": {}, "n_id": {}})
-    for (code, seed), run in runs.labelled(wanted(profile, seeds)):
+    for (code, seed), run in runs.labelled(two_codes(profile, seeds)):
         with noting(found, f"run {run.id} ({code}, seed {seed})"):
             outputs, _ = grid_outputs(run.model, run.task)
             grams = gram_matrices(outputs, run.task.space, run.task.holdout, overlap_dtype=torch.float32)
@@ -127,7 +120,7 @@ def _divide(ax: Axes, n_id: int, count: int) -> None:
 
 def effects(part: Part) -> Effects:
     """Of the cosine similarity."""
-    by_code: dict[str, dict[int, dict[str, Any]]] = {code: {} for code in CODES}
+    by_code: dict[str, dict[int, dict[str, Any]]] = {code: {} for code in TWO_CODES}
     for row in part.rows:
         if row["similarity"] == "cosine":
             by_code[row["code"]][row["seed"]] = row
@@ -144,7 +137,7 @@ STUDY = Study(
     results=("R3", "R11"),
     claims=("C3",),
     version=1,
-    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    configs=lambda profile, seeds: list(two_codes(profile, seeds).values()),
     rows=rows,
     plot=plot,
     effects=effects,

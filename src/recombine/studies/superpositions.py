@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recombine.config import RunConfig
 from recombine.diagnostics.part import Part
 from recombine.diagnostics.superposition import Superposition, superposition, superposition_of_inputs
 from recombine.store import StoredRun
-from recombine.studies.baseline import CODE_LABELS, cnn
+from recombine.studies.baseline import CODE_LABELS, TWO_CODES, two_codes
 from recombine.studies.looks import (
     COLOURS,
     SMALL,
@@ -29,20 +28,14 @@ from recombine.studies.study import Effects, Runs, Study, noting
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CODES = ("bump", "ramp")
 SHOWN = 5
 BINS = np.linspace(-1, 1, 41)
-
-
-def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
-    """(code, seed) → run."""
-    return {(code, seed): cnn(profile, code, profile.standard_depth, seed) for code in CODES for seed in seeds}
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     """Medians over OOD cells of every run and side, histograms of the cosines, pictures of the first seed."""
     found = Part("superpositions", {"medians": []}, facts={"configs": {}})
-    for (code, seed), run in runs.labelled(wanted(profile, seeds)):
+    for (code, seed), run in runs.labelled(two_codes(profile, seeds)):
         with noting(found, f"run {run.id} ({code}, seed {seed})"):
             tests = _tests(run, code)
             for test in tests:
@@ -150,7 +143,7 @@ def _brightened(images: np.ndarray) -> np.ndarray:
 def _cosines(part: Part) -> Figure:
     from recombine.figures import new_figure
 
-    codes = [code for code in CODES if code in part.facts["configs"]]
+    codes = [code for code in TWO_CODES if code in part.facts["configs"]]
     figure = new_figure(3.6 * len(codes), 3.0)
     axes = figure.subplots(1, len(codes), squeeze=False, sharey=True)[0]
     lines = {
@@ -189,7 +182,7 @@ STUDY = Study(
     results=("R2",),
     claims=("C2",),
     version=1,
-    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    configs=lambda profile, seeds: list(two_codes(profile, seeds).values()),
     rows=rows,
     plot=plot,
     effects=effects,
