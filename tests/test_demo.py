@@ -27,6 +27,8 @@ def test_it_writes_a_picture_a_table_and_runs(small, tmp_path):
     picture = matplotlib.image.imread(result.figure)
     assert picture.shape[0] > 400
     assert picture.std() > 0.1  # something is drawn
+    page = result.page.read_text(encoding="utf-8")
+    assert all(title in page for title in demo.TITLES.values())
 
 
 def test_a_second_time_it_only_draws(small, tmp_path, monkeypatch):

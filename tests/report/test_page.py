@@ -79,6 +79,9 @@ def test_groups_by_space_holdout_and_truth(runs):
     assert [[m.name for m in g.models] for g in grouped(models)] == [["0", "3"], ["1", "2"]]
     assert grouped(models)[0].truth is None
     assert grouped(models)[1].start == [3, 3]
+    shifted = rc.diagnose(lambda v: v, space, holdout=rc.holdouts.corner(space, 2), parts=["outputs"], progress=False)
+    titles = [g["title"] for g in data_of(build(Collected(models=[models[0], Model("c", shifted)])).html)["groups"]]
+    assert titles == [f"x 4 × y 4, 4 of 16 combinations held out: {name}" for name in ("0", "c")]
 
 
 def test_curves_have_intervals_over_seeds(store, runs):

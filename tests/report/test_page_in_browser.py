@@ -209,6 +209,20 @@ def test_three_factors_have_axes_and_a_slider(visit, tmp_path):
     np.testing.assert_allclose(pixels(page, "#plane canvas"), expected, atol=3)
 
 
+def test_one_factor_is_a_strip(visit, tmp_path):
+    space = rc.FactorSpace(angle=rc.factors.cyclic(360.0, 12))
+    found = rc.diagnose(lambda v: torch.cat([v.cos(), v.sin(), v * v], 1), space, holdout=np.arange(12) // 3 == 1,
+                        target=lambda v: torch.cat([v.cos(), v, v], 1), parts=PARTS, progress=False)  # fmt: skip
+    path = tmp_path / "page.html"
+    path.write_text(build(Collected(models=[Model("strip", found)])).html, encoding="utf-8")
+    page = visit(path)
+    assert page.locator("#plane canvas").evaluate("c => [c.width, c.height]") == [12, 1]
+    page.locator("#plane").focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    assert page.locator("#place").inner_text() == "angle = 330"  # a cyclic factor goes round: 4 − 5 = 11 steps of 30
+    assert "Tuning needs at least two factors" in page.locator("#inside .gap").last.inner_text()
+
+
 def test_different_factor_spaces_are_groups(visit, tmp_path, runs):
     other = rc.FactorSpace(x=5, y=5)
     models = [Model("one", runs[0].diagnosis), Model("two", untrained(other, 1))]

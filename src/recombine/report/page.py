@@ -82,7 +82,9 @@ def build(
         "embedded": embedded,
         "notes": notes,
         "maps": _colour_maps(),
-        "groups": [group_json(g, blobs, units=units, kernel=kernel_json if kernel else None) for g in groups],
+        "groups": _titled(
+            [group_json(group, blobs, units=units, kernel=kernel_json if kernel else None) for group in groups]
+        ),
         "curves": curves,
         "claims": claims,
         "runs": facts_json(collected.runs),
@@ -148,10 +150,19 @@ def _choose(models: Sequence[Model], most: int) -> tuple[list[Model], list[str]]
     ]
 
 
+def _titled(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Groups that differ only in their truth, or in which cells are held out, are told apart by their models."""
+    titles = [group["title"] for group in groups]
+    for group in groups:
+        if titles.count(group["title"]) > 1:
+            group["title"] += ": " + ", ".join(model["name"] for model in group["models"])
+    return groups
+
+
 def _headline(groups: Sequence[Group], collected: Collected) -> str:
     count = sum(len(group.models) for group in groups)
     said = [f"{count} {'model' if count == 1 else 'models'}"] if count else []
-    said += [groups[0].title] if len(groups) == 1 else [f"{len(groups)} factor spaces"] if groups else []
+    said += [groups[0].title] if len(groups) == 1 else [f"{len(groups)} groups"] if groups else []
     said += [f"{len(collected.runs)} {'run' if len(collected.runs) == 1 else 'runs'}"] if not count else []
     return " · ".join(said)
 
