@@ -61,7 +61,7 @@ class Processes:
         fit = _fitting(needs, places)
         self.slots = fit if workers is None else min(workers, len(places)) if places is not None else workers
         self.environments: list[Mapping[str, str]] = [
-            ONE_THREAD if places is None else {**ONE_THREAD, "CUDA_VISIBLE_DEVICES": places[slot]}
+            {**ONE_THREAD, **({} if places is None else {"CUDA_VISIBLE_DEVICES": places[slot]})}
             for slot in range(self.slots)
         ]
         self.log = log
