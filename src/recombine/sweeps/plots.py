@@ -25,7 +25,7 @@ def plot(rows: Sequence[Mapping[str, Any]], x: str, y: str, by: str | None, ax: 
     for row in used:
         lines.setdefault(_text(row.get(by)) if by else "", []).append(row)
     for i, (name, line) in enumerate(lines.items()):
-        style = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+        style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
         ax.scatter([places[_text(r.get(x))] for r in line], [r[y] for r in line], s=10, alpha=0.35, **style)
         at = sorted({places[_text(r.get(x))] for r in line})
         groups = [np.array([r[y] for r in line if places[_text(r.get(x))] == place], dtype=float) for place in at]
