@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -20,7 +20,7 @@ from recombine.errors import InputError
 from recombine.sweeps.executor import Event, Job, Lost, Needs, decode
 from recombine.sweeps.worker import receive, send
 
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+ONE_THREAD: dict[str, str] = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 WORKER = "from recombine.sweeps.worker import main; main()"
 ENDINGS = 5.0  # seconds that a worker gets to end when asked
 
@@ -60,8 +60,8 @@ class Processes:
         places = gpu_places(gpus_here() if gpus is None else gpus, needs.gpus) if needs.gpus else None
         fit = _fitting(needs, places)
         self.slots = fit if workers is None else min(workers, len(places)) if places is not None else workers
-        self.environments: list[Mapping[str, str]] = [
-            {**ONE_THREAD, **({} if places is None else {"CUDA_VISIBLE_DEVICES": places[slot]})}
+        self.environments: list[dict[str, str]] = [
+            ONE_THREAD if places is None else {**ONE_THREAD, "CUDA_VISIBLE_DEVICES": places[slot]}
             for slot in range(self.slots)
         ]
         self.log = log

@@ -158,7 +158,7 @@ def _located(line: str, settings: Choice) -> tuple[str, str]:
 
 def _check_fit(configs: Mapping[RunConfig, Choice], problems: Problems) -> None:
     """Build the task and model of every setting once."""
-    for config, settings in {c.seedless_hash: (c, s) for c, s in reversed(list(configs.items()))}.values():
+    for config, settings in {c.seedless_hash: (c, s) for c, s in reversed([*configs.items()])}.values():
         try:
             config.check()
         except RecombineError as error:
