@@ -16,7 +16,7 @@ from recombine.store import Store
 from recombine.training.data import epoch_length
 from recombine.training.loop import train_seeds
 
-WARM_UP, MEASURED = 2, 6  # steps
+WARM_UP, MEASURED = 2, 20  # steps; fewer drown in the time that building and scoring a model takes
 
 
 def total_steps(config: RunConfig) -> int:
