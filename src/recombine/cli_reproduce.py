@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recombine.config import RunConfig
+    from recombine.store import Store
     from recombine.studies.reproduce import Plan, Report
 
 
@@ -34,6 +38,12 @@ def reproduce(
     mnist: Annotated[
         Path | None, typer.Option("--mnist", help="Folder of MNIST's IDX files, for other digits than those built in.")
     ] = None,
+    engine: Annotated[str, typer.Option("--engine", help="Where to train: in-process, processes or ray.")] = (
+        "processes"
+    ),
+    address: Annotated[
+        str | None, typer.Option("--address", help="Of a Ray cluster: auto, HOST:PORT, or local to start one here.")
+    ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and the expected time; write nothing.")] = (
         False
@@ -47,6 +57,7 @@ def reproduce(
     from recombine.cli import reported, show_json
 
     with reported(as_json):
+        from recombine import sweeps
         from recombine.devices import resolve
         from recombine.studies import reproduce as studies
         from recombine.studies.profiles import profile as named
@@ -58,12 +69,17 @@ def reproduce(
         if dry_run:
             _show_plan(studies.plan(words, chosen, out, seeds), as_json)
             return
+
+        def train(configs: Sequence[RunConfig], store: Store) -> dict[str, str]:
+            result = sweeps.run(configs, store, engine=engine, address=address, device=device)
+            return {failure.run: failure.error for failure in result.failed}
+
         report = studies.reproduce(
             words,
             chosen,
             out,
             seeds=seeds,
-            train=lambda configs, store: studies.train_here(configs, store, device=device),
+            train=train,
             command=shlex.join(["recombine", *sys.argv[1:]]),
             say=lambda text: typer.echo(text, err=True),
         )

@@ -22,7 +22,9 @@ SEEDS = [0, 1]
 
 
 def call(*words: str, out: Path):
-    return CliRunner().invoke(app, ["reproduce", *words, "--profile", "smoke", "--out", str(out)])
+    return CliRunner().invoke(
+        app, ["reproduce", *words, "--profile", "smoke", "--engine", "in-process", "--out", str(out)]
+    )
 
 
 @pytest.fixture(scope="module")
