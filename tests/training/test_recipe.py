@@ -43,3 +43,11 @@ def test_all_wrong_settings_are_named_at_once():
 def test_an_unknown_recipe_names_the_nearest():
     with pytest.raises(InputError, match=r"'papr' \(did you mean 'paper'\?\)"):
         recipe("papr")
+
+
+def test_the_recommended_rendering_recipe_is_the_papers_with_decay_and_without_entropy():
+    ours, paper = recipe("low_rank_recommended").model_dump(), recipe("low_rank").model_dump()
+    changed = {key for key in ours if ours[key] != paper[key]}
+    assert changed == {"kind", "epochs", "schedule", "terms"}
+    assert list(ours["terms"]) == ["variance"]
+    assert ours["terms"]["variance"] == paper["terms"]["variance"]
