@@ -24,12 +24,14 @@ def test_the_renderer_learns_in_the_plain_loop():
     assert names["loss"].isfinite()
 
 
-def test_the_command_is_one():
+def test_the_commands_are_commands():
     from typer.testing import CliRunner
 
-    [command] = re.findall(r"```sh\nrecombine (.*?)```", GUIDE, re.DOTALL)
-    result = CliRunner().invoke(app, [*command.replace("\\\n", " ").split(), "--dry-run"])
-    assert result.exit_code == 0, result.output
+    commands = re.findall(r"```sh\nrecombine (.*?)```", GUIDE, re.DOTALL)
+    assert len(commands) == 2
+    for command in commands:
+        result = CliRunner().invoke(app, [*command.replace("\\\n", " ").split(), "--dry-run"])
+        assert result.exit_code == 0, result.output
 
 
 def test_the_studies_are_called_as_they_are(monkeypatch, tmp_path):
