@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm, PowerNorm
 from matplotlib.figure import Figure
-from matplotlib.patheffects import withStroke
 from torch import Tensor, nn
 
 from recombine.diagnostics.scores import precision
@@ -60,9 +59,9 @@ def outline(holdout: Holdout, ax: Axes, **style: Any) -> None:
     held = np.pad(mask.any(axis=tuple(range(2, mask.ndim))), 1)
     across = [[(x - 0.5 - 1, y - 1 - 0.5), (x - 0.5 - 1, y - 1 + 0.5)] for x, y in _steps(held, 0)]
     along = [[(x - 1 - 0.5, y - 0.5 - 1), (x - 1 + 0.5, y - 0.5 - 1)] for x, y in _steps(held, 1)]
-    halo = [withStroke(linewidth=3.0, foreground="white")]  # red alone is lost on a red ground
-    look = {"colors": OUTLINE, "linewidths": 1.5, "path_effects": halo, **style}
-    ax.add_collection(LineCollection(across + along, **look))
+    look = {"colors": OUTLINE, "linewidths": 1.5, "capstyle": "projecting", **style}
+    for under in ({"colors": "white", "linewidths": 2 * look["linewidths"]}, {}):  # red alone is lost on a red ground
+        ax.add_collection(LineCollection(across + along, **{**look, **under}))
 
 
 def _steps(held: np.ndarray, axis: int) -> list[tuple[int, int]]:
