@@ -14,7 +14,7 @@ reproduce: $(READY)
 
 test: lint
 	$(BIN)/python -m tools.ensure_browser
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .
