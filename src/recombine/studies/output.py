@@ -98,9 +98,16 @@ class Output:
         except StoreError:
             return None
 
-    def load(self, key: str) -> Part:
-        """A study's saved rows, whatever runs they are of; an error if they are missing or were changed."""
-        return self._read(key, read_json(self._sidecar(key)))
+    def load(self, key: str, *, arrays: bool = True) -> Part:
+        """A study's saved rows, whatever runs they are of; an error if they are missing or were changed.
+
+        Without `arrays` only the tables are read: all that verdicts need.
+        """
+        content = read_json(self._sidecar(key))
+        if not arrays:
+            tables = {name: digest for name, digest in content["files"].items() if name.startswith("tables/")}
+            content = {**content, "files": tables, "part": {**content["part"], "arrays": []}}
+        return self._read(key, content)
 
     def _read(self, key: str, content: Any) -> Part:
         try:

@@ -1,0 +1,34 @@
+"""The committed results: every verdict follows from the committed rows, and the page says what the files say."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tools.publish_results import page
+
+from recombine.studies.claims import CLAIMS
+from recombine.studies.output import Output
+from recombine.studies.reproduce import judged
+from recombine.studies.study import discover
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+COMMITTED = {row["claim"]: row for row in json.loads((RESULTS / "claims.json").read_text())}
+
+
+def test_there_is_a_verdict_on_every_claim():
+    assert set(COMMITTED) == set(CLAIMS)
+
+
+@pytest.mark.parametrize("study", [study for study in discover().values() if study.claims], ids=lambda study: study.key)
+def test_verdicts_follow_from_the_rows(study):
+    output = Output(RESULTS, "quick")
+    part = output.load(study.key, arrays=False)
+    for verdict in judged(study, part, output.seeds_of(study.key)):
+        committed = COMMITTED[verdict["claim"]]
+        assert verdict["verdict"] == committed["verdict"]
+        assert verdict["statistic"] == pytest.approx(committed["statistic"], nan_ok=True)
+        assert verdict["parts"] == committed["parts"]
+
+
+def test_the_page_is_that_of_the_files():
+    assert (RESULTS / "README.md").read_text() == page(RESULTS)
