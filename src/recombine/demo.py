@@ -23,9 +23,8 @@ TITLES = {
     "bumps": "trained on bumps",
     "bumps + stripes": "with stripes added",
 }
-COMMON = ["decoder.kind=cnn", "decoder.depth=4", "decoder.width=64", "encoding.kind=bump", "holdout.kind=centre",
-          "training.kind=recommended", "training.batch=16",
-          "training.learning_rate=0.001"]  # fmt: skip
+COMMON = ["decoder.kind=cnn", "decoder.depth=4", "decoder.width=32", "encoding.kind=bump", "holdout.kind=centre",
+          "training.kind=recommended"]  # fmt: skip
 SHOWN = [(2, 24), (24, 3), (9, 11), (14, 14), (20, 9), (11, 20)]  # two trained combinations, four held-out ones
 
 
