@@ -335,3 +335,17 @@ def test_html_is_escaped_and_json_is_json(diagnosis):
 def test_progress_goes_to_standard_error(model, capsys):
     rc.diagnose(model, SPACE, CODE, HOLE, parts=["errors"], target=SCENE, progress=True)
     assert "diagnose" in capsys.readouterr().err
+
+
+def test_the_trained_combinations_are_a_mixture_of_products():
+    space = rc.FactorSpace(x=8, y=8)
+    model = rc.decoders.MLP(
+        rc.Task(rc.scenes.Bump(space), rc.encodings.Bump(space), rc.holdouts.corner(space, 4)), depth=1, width=4
+    )
+    encode = rc.encodings.Bump(space)
+    for holdout, rank in ((rc.holdouts.corner(space, 4), 2), (rc.holdouts.gap(space, "x", 2.0, 4.0), 1)):
+        found = rc.diagnose(model, space, encode, holdout, parts="complexity", progress=False)
+        [row] = found.parts["complexity"].table("distributions")
+        assert row["rank"] == rank
+    none = rc.diagnose(model, space, encode, parts="complexity", progress=False).parts["complexity"]
+    assert none.missing["complexity of the trained combinations"] == "no hold-out was given"

@@ -19,7 +19,7 @@ from recombine.diagnostics.grid_activations import LayerRows, stream
 from recombine.diagnostics.grids import draw_cells
 from recombine.diagnostics.layers import OUT
 from recombine.diagnostics.material import Material
-from recombine.diagnostics.output_parts import function_rows
+from recombine.diagnostics.output_parts import distribution_rows, function_rows
 from recombine.diagnostics.part import Part
 from recombine.diagnostics.partial_factorization import grouping_of, partial_factorization
 from recombine.diagnostics.probes import MOST_CELLS, Features, features_of_rows, linear_probes, probes_of_features
@@ -75,10 +75,10 @@ class LayerStudy:
         if "probes" in self.wanted and self.shared:
             self._absorb("probes", lambda: self._probes_shared())
         if "complexity" in self.parts:
-            rows, missing = function_rows(material)
             part = self.parts["complexity"]
-            part.tables["functions"] = rows
-            part.missing.update(missing)
+            for table, found in (("functions", function_rows), ("distributions", distribution_rows)):
+                part.tables[table], missing = found(material)
+                part.missing.update(missing)
         for part in self.parts.values():
             if self.drawn and part.name != "probes":
                 part.facts["drawn"] = self.drawn

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from recombine.diagnostics.complexity import function_complexity
+from recombine.diagnostics.complexity import distribution_complexity, function_complexity
 from recombine.diagnostics.grids import blocks, draw_cells
 from recombine.diagnostics.kernel_regression import KernelKind, kernel_regression
 from recombine.diagnostics.kernel_spectra import kernel_spectrum
@@ -28,7 +28,9 @@ from recombine.diagnostics.superposition import (
 from recombine.errors import InputError
 
 MOST_KERNEL_CELLS = 2048  # time grows with the cube of their number, and memory with the square
-CP = {"epsilon": 0.05, "largest": 8, "inits": 2}  # search for product terms with three factors and more
+CP_LARGEST, CP_INITS = 8, 2
+CP = {"epsilon": 0.05, "largest": CP_LARGEST, "inits": CP_INITS}  # search for product terms, three factors and more
+MIXTURE_STEPS = 300
 CP_OUTPUTS = 4
 MOST_OUTPUTS = 2**25  # numbers kept, 128 MB
 NO_TARGET = "no target was given"
@@ -238,7 +240,7 @@ def function_rows(material: Material) -> tuple[Rows, dict[str, str]]:
     if material.space.n_factors > 2:
         energy = material.outputs.flatten(1).double().var(0)
         chosen = energy.argsort(descending=True)[:CP_OUTPUTS].sort().values
-        settings = {"largest": CP["largest"], "inits": CP["inits"]}
+        settings = {"largest": CP_LARGEST, "inits": CP_INITS}
     for name, values in given.items():
         if values is None:
             missing[f"complexity of the {name}"] = NO_TARGET
@@ -253,3 +255,24 @@ def function_rows(material: Material) -> tuple[Rows, dict[str, str]]:
                      "epsilon": found.epsilon, "proven": found.proven, "outputs": numbers.shape[1],
                      "of_outputs": values.flatten(1).shape[1]})  # fmt: skip
     return rows, missing
+
+
+def distribution_rows(material: Material) -> tuple[Rows, dict[str, str]]:
+    """How many product distributions mix into the distribution of the trained combinations.
+
+    One would mean that x and y are independent in training; a hold-out makes them dependent.
+    """
+    what = "complexity of the trained combinations"
+    if material.holdout is None:
+        return [], {what: "no hold-out was given"}
+    trained = torch.from_numpy(~material.holdout.mask.ravel()).double()
+    try:
+        found = distribution_complexity(
+            trained, material.space, largest=CP_LARGEST, inits=CP_INITS, iterations=MIXTURE_STEPS, seed=material.seed
+        )
+    except InputError as error:
+        return [], {what: str(error)}
+    row = {"distribution": "trained combinations", "rank": found.rank, "lower_bound": found.lower_bound,
+           "measure": found.measure, "epsilon": found.epsilon, "tried": found.tried[-1],
+           "kl_of_one": float(found.kl[0]), "tv_of_one": float(found.tv[0])}  # fmt: skip
+    return [row], {}
