@@ -13,7 +13,6 @@ Saved rows are used again as long as the runs, the profile and the study's versi
 from __future__ import annotations
 
 import hashlib
-import inspect
 import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -135,7 +134,7 @@ class Output:
     def draw(self, study: Study, part: Part) -> list[Path]:
         """Every figure of a study as PNG and PDF; those there are kept if neither rows nor drawing code changed."""
         main = self.root / "figures" / f"{study.key}.json"
-        of = {"rows": file_digest(self._sidecar(study.key)), "code": _drawing_code(study)}
+        of = {"rows": file_digest(self._sidecar(study.key)), "code": _drawing_code()}
         if main.is_file():
             found = read_json(main)
             names = found.get("files", []) if isinstance(found, dict) else []
@@ -175,12 +174,11 @@ class Output:
         return ordered
 
 
-def _drawing_code(study: Study) -> str:
-    """A digest of the code that draws a study's figures."""
+def _drawing_code() -> str:
+    """A digest of the code that draws figures: all studies', as they share much of it."""
     from recombine import figures
-    from recombine.studies import looks
 
     total = hashlib.sha256()
-    for source in (inspect.getsourcefile(study.plot), looks.__file__, figures.__file__):
-        total.update(Path(str(source)).read_bytes())
+    for source in (Path(figures.__file__), *sorted(Path(__file__).parent.glob("*.py"))):
+        total.update(source.read_bytes())
     return total.hexdigest()

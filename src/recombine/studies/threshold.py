@@ -317,7 +317,7 @@ def plot(curves: Mapping[str, Sequence[ThresholdRow]], counted: str = "bumps") -
 
     if not any(curves.values()):
         raise InputError("There is nothing to draw: no rows.")
-    figure = new_figure(5.0, 4.2)
+    figure = new_figure(5.0, 4.6)
     ax = figure.subplots()
     for index, (name, rows) in enumerate(curves.items()):
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
@@ -358,5 +358,5 @@ def plot(curves: Mapping[str, Sequence[ThresholdRow]], counted: str = "bumps") -
     ax.set_xticks([], minor=True)
     ax.set_xlabel("N")
     ax.set_ylabel(f"{counted} needed (median, 95 % interval)")
-    ax.legend(fontsize=7)
+    figure.legend(loc="outside lower center", fontsize=7)
     return figure
