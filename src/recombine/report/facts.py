@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recombine.config import RunConfig
+from recombine.errors import InputError
 from recombine.report.labels import flat, names_of
 from recombine.store import StoredRun
 
@@ -43,14 +44,14 @@ def overrides(config: RunConfig) -> list[str] | None:
     that give exactly this configuration."""
     wanted = flat(config.to_dict())
     kinds = [_word(key, wanted[key]) for key in wanted if key.endswith(".kind")]
-    usual = flat(RunConfig.parse(kinds).to_dict())
     plain = flat(RunConfig.parse([]).to_dict())
-    words = [_word(key, value) for key, value in wanted.items()
-             if (plain.get(key) if key.endswith(".kind") else usual.get(key)) != value]  # fmt: skip
-    words += [] if any(word.startswith("seed=") for word in words) else [f"seed={config.seed}"]
     try:
+        usual = flat(RunConfig.parse(kinds).to_dict())
+        words = [_word(key, value) for key, value in wanted.items()
+                 if (plain.get(key) if key.endswith(".kind") else usual.get(key)) != value]  # fmt: skip
+        words += [] if any(word.startswith("seed=") for word in words) else [f"seed={config.seed}"]
         return words if RunConfig.parse(words).hash == config.hash else None
-    except ValueError:
+    except InputError:  # a kind that has no defaults for everything, such as a mixed encoding
         return None
 
 
