@@ -16,7 +16,7 @@ from recombine.report.collect import Collected, Model, Table, collect
 from recombine.report.curves import error_scatter, layer_curves, threshold_points
 from recombine.report.explorer import grouped
 from recombine.report.facts import overrides, train_command
-from recombine.report.labels import names_of
+from recombine.report.labels import groups_of, names_of
 from recombine.report.page import SCRIPTS, build, write_report
 
 
@@ -111,6 +111,30 @@ def test_tables_become_curves_points_and_thresholds():
                          {"side": 16.0, "seed": 1.0, "stripes": "False", "bumps": None}])  # fmt: skip
     [point] = threshold_points([needed])
     assert (point["series"], point["n"], point["samples"]) == ("stripes + bumps", 16.0, 20.0)
+
+
+def test_rows_of_a_reproduction_are_understood():
+    row = {"code": "bump", "depth": 2.0, "seed": 0.0, "run": "ab", "layer": 0.0, "name": "in", "kind": "in",
+           "r2_id_to_ood": 0.5, "log_volume_id": 1.0, "log_volume_ood": 0.25}  # fmt: skip
+    rows = [row, {**row, "layer": 1.0, "name": "layers.1.act", "kind": "hidden"}]
+    charts = layer_curves([], [Table("layers", rows), Table("depths", [{"decoder": "cnn", **r} for r in rows])])
+    assert [chart["quantity"] for chart in charts] == ["probe_id_to_ood", "log_volume"]
+    for chart, mean in zip(charts, (0.5, -0.75)):
+        [series] = chart["series"]  # the layer's name is no series, and the same run counts once
+        assert series["name"] == "bump, depth 2"
+        assert [(p["mean"], p["seeds"]) for p in series["points"]] == [(mean, 1), (mean, 1)]
+    needed = {"kind": "bumps", "side": 16.0, "seed": 0.0, "reached": "True", "bumps": 64.0, "examples": 70.0}
+    [point] = threshold_points([Table("scaling-thresholds", [needed, {**needed, "reached": "False"}])])
+    assert (point["series"], point["samples"]) == ("bumps", 70.0)
+    assert threshold_points([Table("scaling-tried", [{"side": 16.0, "bumps": 1.0, "ood_localization": 0.0}])]) == []
+
+
+def test_many_runs_are_grouped_by_what_can_be_read():
+    configs = [RunConfig.parse([f"decoder.depth={d}", f"training.steps={s}", f"scene.sigma={s}.5"]).to_dict()
+               for d in range(2, 6) for s in range(1, 6)]  # fmt: skip
+    assert set(groups_of(configs)) == {f"cnn({d}, 64), bump code" for d in range(2, 6)}
+    assert set(groups_of(configs, most=2)) == {"cnn, bump code"}
+    assert len(set(groups_of(configs[:5]))) == 5
 
 
 def test_claims_find_their_figures():

@@ -11,7 +11,7 @@ import numpy as np
 from recombine.diagnostics.scores import bootstrap_interval
 from recombine.diagnostics.summary import by_layer
 from recombine.report.collect import Model, Table
-from recombine.report.labels import names_of
+from recombine.report.labels import groups_of, names_of
 from recombine.store import StoredRun
 
 QUANTITIES = {
@@ -23,10 +23,13 @@ QUANTITIES = {
 }
 ALIASES = {  # columns of tidy tables that mean the same
     "factorization_pointwise": "factorization", "in_sample": "probe_in_sample", "id_to_ood": "probe_id_to_ood",
-    "ridge_ood": "probe_ridge_ood", "r2": "probe_in_sample",
+    "ridge_ood": "probe_ridge_ood", "r2": "probe_in_sample", "r2_in_sample": "probe_in_sample",
+    "r2_id_to_ood": "probe_id_to_ood", "r2_ridge_ood": "probe_ridge_ood",
 }  # fmt: skip
 SIDE = ("side", "N", "n")
-BUMPS = ("bumps", "threshold", "reached", "samples")
+BUMPS = ("examples", "bumps", "threshold", "samples")
+SERIES = ("series", "variant", "data", "kind", "name")
+OF_A_LAYER = ("layer", "name", "kind")  # columns that say which layer a row is about
 SHOWN_ROWS = 300
 
 
@@ -34,7 +37,12 @@ def layer_curves(models: Sequence[Model], tables: Iterable[Table]) -> list[dict[
     """A chart per quantity: series → points (layer, mean, interval over seeds, number of seeds)."""
     values: dict[str, dict[str, dict[tuple[int, str], list[float]]]] = {}
 
-    def put(quantity: str, series: str, depth: int, layer: str, value: Any) -> None:
+    known: set[tuple[Any, ...]] = set()  # tables may share runs
+
+    def put(quantity: str, series: str, depth: int, layer: str, value: Any, run: Any = None) -> None:
+        if run is not None and (quantity, run, depth) in known:
+            return
+        known.add((quantity, run, depth))
         if isinstance(value, int | float) and math.isfinite(value):
             values.setdefault(quantity, {}).setdefault(series, {}).setdefault((depth, layer), []).append(float(value))
 
@@ -73,7 +81,7 @@ def _put_table(table: Table, put: Any) -> None:
     """A tidy table with a row per layer and seed: numbers are quantities, what else differs makes series."""
     first = table.rows[0]
     quantities = {c: ALIASES.get(c, c) for c in first if ALIASES.get(c, c) in QUANTITIES}
-    words = [c for c in first if c not in ("layer", "seed", "run") and not _is_numeric(table, c)]
+    words = [c for c in first if c not in (*OF_A_LAYER, "seed", "run") and not _is_numeric(table, c)]
     words += [c for c in ("depth", "width") if c in first]
     layers = list(dict.fromkeys(row["layer"] for row in table.rows))
     for row in table.rows:
@@ -82,7 +90,10 @@ def _put_table(table: Table, put: Any) -> None:
         series = ", ".join(_word(c, row[c]) for c in words if row[c] not in ("", None) and c not in ("score", "factor"))
         depth = int(row["layer"]) if isinstance(row["layer"], float) else layers.index(row["layer"])
         for column, quantity in quantities.items():
-            put(quantity, series or table.name, depth, _word("", row["layer"]), row[column])
+            put(quantity, series or table.name, depth, _word("", row["layer"]), row[column], row.get("run"))
+        ood, trained = row.get("log_volume_ood"), row.get("log_volume_id")
+        if isinstance(ood, float) and isinstance(trained, float):
+            put("log_volume", series or table.name, depth, _word("", row["layer"]), ood - trained, row.get("run"))
 
 
 def _word(column: str, value: Any) -> str:
@@ -106,7 +117,7 @@ def error_scatter(runs: Sequence[StoredRun], tables: Iterable[Table]) -> list[di
     """A point per run: ID and OOD error, what it is, and the run it opens."""
     points = []
     shown = [run for run in runs if run.summary.get("id_mse") and run.summary.get("ood_mse")]
-    seedless = names_of([{k: v for k, v in run.config.to_dict().items() if k != "seed"} for run in shown])
+    seedless = groups_of([{k: v for k, v in run.config.to_dict().items() if k != "seed"} for run in shown])
     for run, name in zip(shown, seedless):
         points.append({"series": name, "run": run.id, "seed": run.config.seed,
                        "id": run.summary["id_mse"], "ood": run.summary["ood_mse"]})  # fmt: skip
@@ -127,15 +138,17 @@ def threshold_points(tables: Iterable[Table]) -> list[dict[str, Any]]:
     points = []
     for table in tables:
         side, bumps = (next((c for c in names if table.rows and c in table.rows[0]), None) for names in (SIDE, BUMPS))
-        if side is None or bumps is None:
+        if side is None or bumps is None or "ood_localization" in table.rows[0]:  # the last: what a search tried
             continue
         for row in table.rows:
+            if str(row.get("reached", True)).lower() in ("false", "0", "0.0"):
+                continue
             if isinstance(row[side], float) and isinstance(row[bumps], float) and row[side] > 0 and row[bumps] > 0:
                 if "stripes" in row:
                     with_stripes = str(row["stripes"]).lower() in ("true", "1", "1.0")
                     series = "stripes + bumps" if with_stripes else "bumps"
                 else:
-                    series = next((str(row[c]) for c in ("series", "variant", "data", "name") if c in row), table.name)
+                    series = next((str(row[c]) for c in SERIES if c in row), table.name)
                 points.append({"series": series, "n": row[side], "samples": row[bumps], "seed": row.get("seed"),
                                "run": row.get("run")})  # fmt: skip
     return points

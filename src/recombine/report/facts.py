@@ -9,7 +9,7 @@ from typing import Any
 
 from recombine.config import RunConfig
 from recombine.errors import InputError
-from recombine.report.labels import flat, names_of
+from recombine.report.labels import flat, short_names_of
 from recombine.store import StoredRun
 
 FACTS = ("steps", "stopped_early", "seconds", "finished", "device", "threads", "versions", "summary")
@@ -17,7 +17,7 @@ FACTS = ("steps", "stopped_early", "seconds", "finished", "device", "threads", "
 
 def facts_json(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     """A record per run: name, configuration, what happened, and commands."""
-    names = names_of([run.config.to_dict() for run in runs])
+    names = short_names_of([run.config.to_dict() for run in runs])
     return [
         {
             "run": run.id,

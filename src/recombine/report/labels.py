@@ -23,6 +23,9 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
+LONGEST = 90  # signs of a name that can still be read in a list
+
+
 def names_of(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """A name for each configuration: decoder, code, and every other key in which they differ."""
     flats = [flat(config) for config in configs]
@@ -30,6 +33,26 @@ def names_of(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     differing = [key for key in keys if key not in SAID and len({json.dumps(c.get(key)) for c in flats}) > 1]
     return [", ".join([_head(config), *(_said(key, config[key]) for key in differing if _says(config, key))])
             for config in flats]  # fmt: skip
+
+
+def short_names_of(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """`names_of`, or where so much differs that names become sentences only decoder and code."""
+    names = names_of(configs)
+    return names if all(len(name) <= LONGEST for name in names) else [_head(flat(config)) for config in configs]
+
+
+def groups_of(configs: Sequence[Mapping[str, Any]], most: int = 12) -> list[str]:
+    """Names of groups of configurations, the finest division into at most `most` of them (a chart's colours)."""
+    heads = [flat(config) for config in configs]
+    divisions = (
+        lambda: names_of(configs),
+        lambda: [_head(head) for head in heads],
+        lambda: [f"{head.get('decoder.kind')}, {head.get('encoding.kind')} code" for head in heads],
+    )
+    for names in (division() for division in divisions):
+        if len(set(names)) <= most and all(len(name) <= LONGEST for name in names):
+            return names
+    return [str(head.get("decoder.kind")) for head in heads]
 
 
 def _head(config: Mapping[str, Any]) -> str:
