@@ -74,8 +74,9 @@ def test_a_side_with_misses_does_not_bend_the_slope():
 
 def test_the_figure_shows_references_and_misses():
     rows = [row(n, s, 3 * n + s) for n in (8, 16) for s in range(2)] + [row(32, 0, None), row(32, 1, None)]
-    [ax] = plot({"bumps": rows, "stripes": [row(8, 0, 0), row(16, 0, 4)]}).axes
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    figure = plot({"bumps": rows, "stripes": [row(8, 0, 0), row(16, 0, 4)]})
+    [ax], [legend] = figure.axes, figure.legends
+    labels = [text.get_text() for text in legend.get_texts()]
     assert {"∝ N³", "∝ N", "bumps: not reached by this many"} <= set(labels)
     assert any("2 seeds, slope 0.9" in label for label in labels)
     assert any(text.get_text() == "0 bumps, drawn at 1" for text in ax.texts)
