@@ -25,7 +25,7 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks --out bench.json
 
-# 100 drivers and 100 workers of a sweep are killed at random moments (about ten minutes)
+# 100 drivers and 100 workers of a sweep are killed at random moments (a few minutes)
 fault-test: $(READY)
 	$(BIN)/python -m tests.sweeps.faults --drivers 100 --workers 100 --runs 60 --steps 3000
 

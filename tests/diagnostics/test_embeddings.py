@@ -110,7 +110,8 @@ def test_umap_is_given_the_papers_settings(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "umap", fake)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     found = embed(activations(10), SPACE, seed=3)
-    assert seen == {"n_components": 2, "n_neighbors": 15, "min_dist": 0.1, "random_state": 3, "n_jobs": 1}
+    assert seen == {"n_components": 2, "n_neighbors": 15, "min_dist": 0.1, "metric": "precomputed",
+                    "random_state": 3, "n_jobs": 1}  # fmt: skip
     assert (found.method, found.explained, found.points.dtype) == ("umap", None, np.float64)
     few = embed(activations(10)[:12], FactorSpace(x=4, y=3))
     assert few.method == "pca"

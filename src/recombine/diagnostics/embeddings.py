@@ -6,6 +6,7 @@ embed_pca(activations, space, dimensions=3)
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Literal
 
@@ -150,10 +151,23 @@ def embed_umap(
         from umap import UMAP  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise InputError(f"UMAP needs umap-learn: pip install 'recombine[umap]', or use PCA. ({error})") from error
+    # On a grid many neighbours are equally far. Rounding errors, which differ from call to call, must not decide those
+    # ties: UMAP is given the distances, to six digits of the largest.
+    numbers = rows.double()
+    distances = torch.cdist(numbers, numbers, compute_mode="donot_use_mm_for_euclid_dist")
+    largest = float(distances.max()) or 1.0
+    given = np.round((distances / largest).numpy(), 6)
     reducer = UMAP(
-        n_components=dimensions, n_neighbors=neighbours, min_dist=min_dist, random_state=seed, n_jobs=1
-    )  # a seed allows one job only, and saying so avoids a warning
-    points = np.asarray(reducer.fit_transform(rows.double().numpy()), dtype=np.float64)
+        n_components=dimensions,
+        n_neighbors=neighbours,
+        min_dist=min_dist,
+        metric="precomputed",
+        random_state=seed,
+        n_jobs=1,  # a seed allows one job only, and saying so avoids a warning
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="using precomputed metric")  # no inverse: none is needed
+        points = np.asarray(reducer.fit_transform(given), dtype=np.float64)
     return Embedding("umap", points, None)
 
 
