@@ -66,8 +66,8 @@ def test_a_killed_holder_is_noticed_at_once_even_as_a_zombie(path):
 
 def test_the_number_of_a_dead_process_used_again_is_not_its_holder(path):
     written(path, started=1)
-    with Lock(path):
-        pass
+    with Lock(path) as lock:
+        assert json.loads(path.read_text())["token"] == lock.me.token
 
 
 def test_a_holder_elsewhere_lives_as_long_as_its_heart_beats(path):

@@ -105,7 +105,7 @@ def test_bad_input_ends_with_code_2_and_writes_nothing(tmp_path, words, message)
 
 @pytest.mark.parametrize("command", ["status", "table"])
 def test_a_folder_that_is_no_sweep_is_an_error(tmp_path, command):
-    call("sweep", command, tmp_path / "nothing", code=2)
+    assert "nothing" in call("sweep", command, tmp_path / "nothing", code=2).stderr
 
 
 def test_failed_runs_end_with_code_1(tmp_path):
