@@ -37,7 +37,7 @@ class Scale:
     diagnosed: tuple[int, int, int] = (4, 64, 28)  # depth, width, side of the diagnosed CNN
     diagnosed_pairs: int = 40  # rows of the kernel matrices that the plain version computes
     grids: tuple[int, int] = (32, 128)
-    grid_pixels: int = 112  # the largest image that four doublings reach; layers of 802 816 units
+    grid_pixels: int = 128  # layers of a million units
     grid_width: int = 64
     sweep_runs: int = 1000
     sweep_batches: int = 4  # of four seeds

