@@ -8,6 +8,8 @@ from torch import nn
 
 import recombine as rc
 from recombine.decoders import FactorRendered, FactorRenderer
+from recombine.decoders.quick_gradients import quick_low_rank, quick_prelu
+from recombine.decoders.renderer import low_rank
 from recombine.errors import InputError
 from recombine.training.penalties import Entropy, Variance
 
@@ -182,3 +184,30 @@ def test_a_code_without_an_entry_per_value_is_refused():
     task = rc.Task(rc.scenes.Bump(space), rc.encodings.Ramp(space), rc.holdouts.corner(space, 4))
     with pytest.raises(InputError, match=r"one entry per factor value \(16\), such as onehot or bump. Got 2 entries"):
         FactorRendered(task)
+
+
+def test_hand_written_gradients_are_those_of_the_plain_functions():
+    torch.manual_seed(0)
+    modes = [torch.randn(*shape, dtype=torch.float64) for shape in ((2, 3, 4), (2, 3, 4, 5), (2, 3, 4, 6))]
+    modes[1][0, 0, 0] = 0  # a vector that has no direction
+    image = torch.randn(3, 2, 5, 4, dtype=torch.float64).contiguous(memory_format=torch.channels_last)
+    for quick, plain, given in (
+        (quick_low_rank, low_rank, modes),
+        (quick_prelu, nn.functional.prelu, [image, torch.tensor([0.25, -0.5], dtype=torch.float64)]),
+    ):
+        sides = []
+        for function in (quick, plain):
+            leaves = [tensor.clone().requires_grad_() for tensor in given]
+            output = function(*leaves)
+            (output * torch.arange(output.numel(), dtype=torch.float64).view_as(output).cos()).sum().backward()
+            sides.append([output, *(leaf.grad for leaf in leaves)])
+        for one, other in zip(*sides):
+            torch.testing.assert_close(one, other)
+
+
+def test_vanishing_vectors_give_finite_maps_in_single_precision():
+    strengths, vectors = torch.ones(1, 2, requires_grad=True), torch.zeros(1, 2, 3, requires_grad=True)
+    maps = quick_low_rank(strengths, vectors, vectors)
+    maps.sum().backward()
+    assert (maps == 0).all()
+    assert all(t.grad is not None and t.grad.isfinite().all() for t in (strengths, vectors))

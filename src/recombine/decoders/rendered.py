@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from recombine.decoders.decoder import DECODERS, Decoder
-from recombine.decoders.renderer import FactorRenderer, low_rank
+from recombine.decoders.quick_gradients import quick_low_rank, quick_prelu
+from recombine.decoders.renderer import FactorRenderer
 from recombine.errors import InputError
 from recombine.registry import Count
 from recombine.task import Sizes, Task
@@ -85,26 +86,24 @@ class FactorRendered(Decoder):
         """The forward pass of several seeds at once.
 
         A few channels are too few to keep a convolution busy, and grouped convolutions are slow. So the seeds'
-        kernels become the blocks of one dense kernel over all their channels: the zeros between cost less.
+        kernels become the blocks of one dense kernel over all their channels (the seeds of the first channel, those of
+        the second, …): the zeros between cost less.
         """
         seeds = len(code)
-        drawn = self._draw_stacked(parameters, code).transpose(0, 1).flatten(1, 2)  # (batch, seed · channel, …)
-        image = drawn.contiguous(memory_format=torch.channels_last)
+        image = self._draw_stacked(parameters, code)
         for name, layer in self.layers.named_children():
             act, conv = (dict(layer.named_children())[part] for part in ("act", "conv"))
             if isinstance(act, nn.PReLU):
                 slopes = parameters[f"layers.{name}.act.weight"]
-                slope = slopes.flatten().repeat_interleave(image.shape[1] // seeds).view(-1, 1, 1)
-                above = image.relu()
-                image = above + slope * (image - above)  # F.prelu's backward pass is several times slower
+                image = quick_prelu(image, slopes.flatten().repeat(image.shape[1] // seeds))
             else:
                 image = act(image)
             kernel = parameters[f"layers.{name}.conv.weight"]
             if isinstance(conv, nn.ConvTranspose2d):  # of stride 1: the convolution with the turned kernel
                 kernel = kernel.transpose(1, 2).flip(-1, -2)
             apart = torch.eye(seeds, dtype=kernel.dtype, device=kernel.device)
-            dense = torch.einsum("soihw,st->sotihw", kernel, apart).flatten(0, 1).flatten(1, 2)
-            bias = parameters[f"layers.{name}.conv.bias"].flatten()
+            dense = torch.einsum("soihw,st->osithw", kernel, apart).flatten(0, 1).flatten(1, 2)
+            bias = parameters[f"layers.{name}.conv.bias"].T.flatten()
             if self.padding == "replicate":
                 image = F.conv2d(F.pad(image, (1, 1, 1, 1), mode="replicate"), dense, bias)
             else:
@@ -113,8 +112,12 @@ class FactorRendered(Decoder):
 
     def _draw_stacked(
         self, parameters: dict[str, Tensor], code: Float[Tensor, "seed batch code"]
-    ) -> Float[Tensor, "seed batch channel row column"]:
-        maps = low_rank(*(parameters[f"renderer.{name}"] for name in ("strengths", "rows", "columns")))
+    ) -> Float[Tensor, "batch channel_seed row column"]:
+        maps = quick_low_rank(*(parameters[f"renderer.{name}"] for name in ("strengths", "rows", "columns")))
         sizes = self.renderer.factor_sizes
-        blocks = zip(code.split(sizes, dim=-1), maps.split(sizes, dim=1))
-        return torch.cat([(block @ m.flatten(2)).unflatten(-1, m.shape[2:]) for block, m in blocks], dim=2)
+        channels, rows, columns = maps.shape[2:]
+        drawn = []
+        for block, own in zip(code.split(sizes, dim=-1), maps.split(sizes, dim=1)):
+            factor = (block @ own.flatten(2)).unflatten(-1, (channels, rows * columns))
+            drawn.append(factor.permute(1, 3, 2, 0).flatten(2))
+        return torch.cat(drawn, dim=2).unflatten(1, (rows, columns)).permute(0, 3, 1, 2)  # channels last in memory
