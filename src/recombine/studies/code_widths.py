@@ -96,10 +96,8 @@ STUDY = Study(
     key="code_widths",
     title="bump codes of other widths",
     results=("S3",),
-    claims=(),
     version=1,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
     rows=rows,
     plot=plot,
-    effects=lambda part: {},
 )

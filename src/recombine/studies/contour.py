@@ -122,10 +122,8 @@ STUDY = Study(
     key="contour",
     title="error by image side and held-out share of the side",
     results=("S4",),
-    claims=(),
     version=1,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
     rows=rows,
     plot=plot,
-    effects=lambda part: {},
 )

@@ -91,10 +91,8 @@ STUDY = Study(
     key="inverse",
     title="the inverse task, image to code, beside code to image",
     results=("S2",),
-    claims=(),
     version=1,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
     rows=rows,
     plot=plot,
-    effects=lambda part: {},
 )

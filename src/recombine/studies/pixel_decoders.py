@@ -118,10 +118,8 @@ STUDY = Study(
     key="pixel_decoders",
     title="transformers and pixel MLPs beside a CNN",
     results=("S1",),
-    claims=(),
     version=1,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
     rows=rows,
     plot=plot,
-    effects=lambda part: {},
 )

@@ -71,7 +71,7 @@ def nothing_more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[Run
     return []
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """One result, or a family of results that look at the same runs.
 
@@ -79,7 +79,7 @@ class Study:
         key: Its name in files; lower case.
         title: What it shows, in a line.
         results: The results of the paper it makes, "R4".
-        claims: The claims it decides, "C4"; each claim is decided by one study.
+        claims: The claims it decides, "C4"; each claim is decided by one study. Side results decide none.
         version: Raised when rows change their meaning, so that saved ones are computed again.
         configs: (profile, seeds) → the runs it needs.
         rows: (runs, profile, seeds) → a part named like the study: tables, arrays and facts. Runs that failed are
@@ -95,12 +95,12 @@ class Study:
     key: str
     title: str
     results: tuple[str, ...]
-    claims: tuple[str, ...]
+    claims: tuple[str, ...] = ()
     version: int
     configs: Callable[[Profile, Sequence[int]], list[RunConfig]]
     rows: Callable[[Runs, Profile, Sequence[int]], Part]
     plot: Callable[[Part], dict[str, Figure]]
-    effects: Callable[[Part], Effects]
+    effects: Callable[[Part], Effects] = field(default=lambda part: {})
     more: Callable[[Profile, Sequence[int], Runs], list[RunConfig]] = field(default=nothing_more)
     more_expected: Callable[[Profile, Sequence[int]], int] = field(default=lambda profile, seeds: 0)
 
