@@ -300,3 +300,12 @@ def test_seeds_must_differ(task):
 def test_a_recipe_may_be_given_by_its_name(task):
     with pytest.raises(InputError, match="There is no training of kind 'recomended'"):
         rc.train(rc.decoders.MLP(task, depth=1, width=4), task, training="recomended")
+
+
+def test_the_time_of_a_step_is_measured_over_steps_alone(task, monkeypatch):
+    clock = iter([0.0, 0.1, 0.5, 1.1, 2.0])
+    monkeypatch.setattr("recombine.training.loop.time.perf_counter", lambda: next(clock))
+    loop = Loop([rc.decoders.MLP(task, width=4)], task, [0], fast(steps=3), (), "cpu", None)
+    # two steps to warm up, two always, and as many as fit into a second, even beyond the end of a short run
+    assert loop.seconds_per_step(1.0) == 2.0 / 4
+    assert loop.step == 2 + 4

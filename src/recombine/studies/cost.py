@@ -7,16 +7,15 @@ the threads it has now; a busy machine takes longer.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable
 from statistics import median
 
 from recombine.config import RunConfig
 from recombine.store import Store
 from recombine.training.data import epoch_length
-from recombine.training.loop import train_seeds
+from recombine.training.loop import Loop
 
-WARM_UP, MEASURED = 2, 20  # steps; fewer drown in the time that building and scoring a model takes
+LONG_ENOUGH = 0.3  # seconds of steps, for each kind of run
 
 
 def total_steps(config: RunConfig) -> int:
@@ -62,13 +61,9 @@ def kind(config: RunConfig) -> str:
 
 
 def _measure(config: RunConfig) -> float:
-    """Seconds per step of a few steps, nothing written."""
+    """Seconds per step of a few steps, nothing written and nothing scored."""
     task = config.task()
-    took = []
-    for steps in (WARM_UP, WARM_UP, WARM_UP + MEASURED):  # the first time is longer: code and memory are made ready
-        training = config.recipe().model_copy(update={"steps": steps, "stop_below": None, "evaluate_every": 10**9})
-        start = time.perf_counter()
-        train_seeds(config.model(task), task, [config.seed], training=training, progress=False)
-        took.append(time.perf_counter() - start)
-    difference = (took[2] - took[1]) / MEASURED
-    return difference if difference > 0 else took[2] / (WARM_UP + MEASURED)  # on a busy machine it may be negative
+    model = config.model(task).initialize(config.seed)
+    training = config.recipe().model_copy(update={"evaluate_cells": 1})
+    loop = Loop([model], task, [config.seed], training, (), "cpu", None, stacked=model.stacks)
+    return loop.seconds_per_step(LONG_ENOUGH)

@@ -23,6 +23,7 @@ import recombine
 from recombine.config import RunConfig
 from recombine.diagnostics.part import Part
 from recombine.errors import InputError, RecombineError, TrainingInterrupted
+from recombine.progress import ProgressBar
 from recombine.store import Store
 from recombine.studies.claims import CLAIMS
 from recombine.studies.cost import Costs
@@ -234,17 +235,17 @@ def plan(words: Iterable[str], profile: Profile, out: Path, seeds: int | None = 
     costs = Costs(output.store)
     seen: set[RunConfig] = set()
     plans = []
-    for study in chosen:
-        configs = [config for config in dict.fromkeys(study.configs(profile, numbers)) if config not in seen]
-        seen |= set(configs)
-        missing = [config for config in configs if not output.store.is_finished(config)]
-        times = costs.seconds(missing)
-        more = study.more_expected(profile, numbers) if missing else 0
-        each = sum(costs.seconds(configs)) / len(configs) if more else 0.0
-        plans.append(
-            Plan(study.key, study.results, len(configs), len(configs) - len(missing), more, sum(times) + more * each,
-                 tuple(missing))
-        )  # fmt: skip
+    with ProgressBar("estimating", len(chosen)) as bar:
+        for number, study in enumerate(chosen):
+            bar.update(number, study.key)
+            configs = [config for config in dict.fromkeys(study.configs(profile, numbers)) if config not in seen]
+            seen |= set(configs)
+            missing = [config for config in configs if not output.store.is_finished(config)]
+            times = costs.seconds(missing)
+            more = study.more_expected(profile, numbers) if missing else 0
+            each = sum(costs.seconds(configs)) / len(configs) if more else 0.0
+            finished, seconds = len(configs) - len(missing), sum(times) + more * each
+            plans.append(Plan(study.key, study.results, len(configs), finished, more, seconds, tuple(missing)))
     return plans
 
 

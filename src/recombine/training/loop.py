@@ -330,6 +330,21 @@ class Loop:
             finally:
                 self.seconds += time.monotonic() - started
 
+    def seconds_per_step(self, at_least: float) -> float:
+        """The time of a step, the first ones left out: code and memory are made ready in them.
+
+        Args:
+            at_least: Seconds to measure for; two steps are always measured.
+        """
+        keep_freed_memory()
+        self.program.mode(training=True)
+        for _ in range(2):
+            self._advance()
+        before, started = self.step, time.perf_counter()
+        while self.step < before + 2 or time.perf_counter() < started + at_least:
+            self._advance()
+        return (time.perf_counter() - started) / (self.step - before)
+
     def _advance(self) -> None:
         rows = torch.stack([s.order(self.step) for s in self.state])
         inputs, targets = self.examples.batch(rows)
