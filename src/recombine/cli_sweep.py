@@ -95,6 +95,8 @@ def run(
             from recombine.devices import resolve
 
             resolve(device)
+        sweeps.checked_limits(retries, time_limit, checkpoint_seconds)
+        sweeps.check_engine(engine, max_parallel, address, shared)
         if dry_run:
             plan(spec, store, engine, max_parallel, needs, any_version, as_json)
             return
@@ -149,16 +151,18 @@ def plan(
 ) -> None:
     """What a sweep would do: its runs, which are stored already, and about how long the others take."""
     from recombine.cli import headline, show_json, show_table
-    from recombine.sweeps import estimate, manifest
+    from recombine.sweeps import Needs, estimate, manifest
     from recombine.sweeps.engines import make_executor
     from recombine.sweeps.status import clock
     from recombine.sweeps.training_job import batches
 
+    store.check_place()
     manifest.check_versions(store, spec.configs, any_version)
     todo = [config for config in spec.configs if not store.is_finished(config)]
-    if workers is None:
-        local = "processes" if engine == "ray" else engine  # a cluster is not asked before the sweep starts
-        workers = make_executor(local, None, needs, store.root, None, False, None).capacity()
+    if engine == "ray":  # a cluster is not asked before the sweep starts; as if it were this machine
+        needs = Needs()
+    local = "processes" if engine == "ray" else engine
+    workers = make_executor(local, workers, needs, store.root, None, False, None).capacity()
     jobs = batches(todo)
     seconds = estimate.seconds(jobs, store, workers)
     rows = [

@@ -214,4 +214,7 @@ def _beat_forever() -> None:
         time.sleep(BEAT)
         for lock in tuple(_held):
             with contextlib.suppress(OSError):
-                os.utime(lock.path)
+                if _read(lock.path) == lock.me:  # else it was taken over, and a successor's heart is its own
+                    os.utime(lock.path)
+                else:
+                    _held.discard(lock)

@@ -20,7 +20,7 @@ from recombine.config import RunConfig
 from recombine.store import Store
 from recombine.sweeps import manifest
 from recombine.sweeps.driver import Driver, Failure, SweepResult, checked_limits
-from recombine.sweeps.engines import ENGINES, make_executor
+from recombine.sweeps.engines import ENGINES, check_engine, make_executor
 from recombine.sweeps.executor import Needs
 from recombine.sweeps.journal import Journal
 from recombine.sweeps.progress import SweepProgress
@@ -30,7 +30,8 @@ from recombine.sweeps.table import Table, table
 from recombine.sweeps.training_job import batches
 
 __all__ = [
-    "ENGINES", "Failure", "Needs", "Sweep", "SweepResult", "SweepStatus", "Table", "parse", "run", "status", "table",
+    "ENGINES", "Failure", "Needs", "Sweep", "SweepResult", "SweepStatus", "Table", "check_engine", "checked_limits",
+    "parse", "run", "status", "table",
 ]  # fmt: skip
 
 
@@ -57,7 +58,7 @@ def run(
         configs: What to train; duplicates count once.
         store: Where runs are and go.
         engine: "in-process", "processes" or "ray".
-        workers: How many jobs at once; as many as fit unless given.
+        workers: How many jobs at once at most; as many as fit unless given.
         needs: What a job needs (CPUs, GPUs, memory); one CPU unless given.
         address: Of a Ray cluster: "auto", "HOST:PORT"; "local" or None starts one on this machine.
         shared: The Ray cluster's machines see the store under the same path, so that they write runs (and checkpoints)
@@ -74,13 +75,17 @@ def run(
         TrainingInterrupted: On Ctrl-C or SIGTERM, after running trainings have saved their state.
     """
     store = store if isinstance(store, Store) else Store(store)
-    checked_limits(retries, time_limit)
+    checked_limits(retries, time_limit, checkpoint_seconds)
     unique = list(dict.fromkeys(configs))
     planned = batches(unique)
     manifest.check_versions(store, unique, any_version)
     journal = Journal(store.root)
     executor = make_executor(engine, workers, needs or Needs(), store.root, address, shared, time_limit)
-    manifest.record(store, unique)
+    try:
+        manifest.record(store, unique)
+    except BaseException:
+        executor.close()
+        raise
     journal.note("driver", [], engine=engine, workers=executor.capacity(), planned=len(unique))
     options = {"device": device, "checkpoint_seconds": checkpoint_seconds}
     driver = Driver(

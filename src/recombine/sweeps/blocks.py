@@ -76,6 +76,9 @@ class When:
 class Block:
     base: Choice = ()
     axes: list[Axis] = field(default_factory=list)
+    on_top: list[Axis] = field(
+        default_factory=list
+    )  # by words beside a file: they have the last word, also after `when`
     when: list[When] = field(default_factory=list)
     exclude: list[Condition] = field(default_factory=list)
 

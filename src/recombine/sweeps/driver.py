@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -181,16 +182,21 @@ class Driver:
             if isinstance(event, Lost):
                 self._lost(batch, event.reason)
             elif isinstance(event, Raised):
+                self._settle(batch)
                 self._fail(batch, event.error, event.traceback)
             else:
                 self._answered(batch, event, interrupt)
         finally:
             self._unlock(batch)
 
-    def _lost(self, batch: _Batch, reason: str) -> None:
-        batch.losses += 1
+    def _settle(self, batch: _Batch) -> None:
+        """Count what a batch had finished before it came to its end, and leave the rest in it."""
         batch.configs, done = self._unfinished(batch.configs)
         self._count(done, trained=True)
+
+    def _lost(self, batch: _Batch, reason: str) -> None:
+        batch.losses += 1
+        self._settle(batch)
         if not batch.configs:
             return
         self.journal.note("lost", [c.hash for c in batch.configs], reason=reason)
@@ -207,10 +213,12 @@ class Driver:
         for config in batch.configs:
             if config.hash in data["failed"]:
                 self._fail(_Batch([config]), *data["failed"][config.hash])
-        interrupt.requested |= data["interrupted"]
+        interrupt.requested |= data["interrupted"] and self.executor.same_process
         batch.configs = [c for c in batch.configs if c.hash not in data["finished"] and c.hash not in data["failed"]]
         if batch.configs and data["busy"]:
             self._later(batch)
+        elif batch.configs and data["interrupted"] and not interrupt.requested:
+            self._lost(batch, "its process was asked to end by someone else and saved its state")
         elif batch.configs:
             self.waiting.insert(0, batch)
 
@@ -243,6 +251,7 @@ class Driver:
             log = self.journal.failure(config.hash, error, traceback)
             self.result.failed.append(Failure(config.hash, error, log))
             self.progress.failed(job([config], {}).title, error, traceback, log)
+            traceback = ""  # it is the same for all of them: told once
         self.progress.advance(len(batch.configs))
 
     def _end_overdue(self) -> None:
@@ -251,8 +260,7 @@ class Driver:
                 self.executor.cancel(batch.id)
                 del self.running[batch.id]
                 self._unlock(batch)
-                batch.configs, done = self._unfinished(batch.configs)
-                self._count(done, trained=True)
+                self._settle(batch)
                 self._fail(batch, f"It ran for longer than the limit of {self.time_limit:g} s and was ended.", "")
 
     def _stop(self) -> None:
@@ -277,6 +285,8 @@ class Driver:
         )
 
 
-def checked_limits(retries: int, time_limit: float | None) -> None:
-    if retries < 0 or (time_limit is not None and time_limit <= 0):
+def checked_limits(retries: int, time_limit: float | None, checkpoint_seconds: float) -> None:
+    if retries < 0 or (time_limit is not None and not 0 < time_limit < math.inf):
         raise InputError(f"Retries are at least 0 and a time limit is above 0 s. Got {retries} and {time_limit}.")
+    if not checkpoint_seconds >= 0:
+        raise InputError(f"The time between checkpoints is at least 0 s. Got {checkpoint_seconds}.")

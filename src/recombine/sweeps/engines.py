@@ -13,6 +13,16 @@ from recombine.sweeps.processes import Processes
 ENGINES = ("in-process", "processes", "ray")
 
 
+def check_engine(engine: str, workers: int | None, address: str | None, shared: bool) -> None:
+    """Refuse what no executor can be made of, without starting anything."""
+    if engine not in ENGINES:
+        raise InputError(f"There is no engine {engine!r}. Engines: {', '.join(ENGINES)}.")
+    if workers is not None and workers < 1:
+        raise InputError(f"At least one job must be allowed to run. Got {workers}.")
+    if engine != "ray" and (address is not None or shared):
+        raise InputError(f"An address and a shared folder are for --engine ray. Got the engine {engine!r}.")
+
+
 def make_executor(
     engine: str,
     workers: int | None,
@@ -23,12 +33,7 @@ def make_executor(
     time_limit: float | None,
 ) -> Executor:
     """See `recombine.sweeps.run`."""
-    if engine not in ENGINES:
-        raise InputError(f"There is no engine {engine!r}. Engines: {', '.join(ENGINES)}.")
-    if workers is not None and workers < 1:
-        raise InputError(f"At least one job must be allowed to run. Got {workers}.")
-    if engine != "ray" and (address is not None or shared):
-        raise InputError(f"An address and a shared folder are for --engine ray. Got the engine {engine!r}.")
+    check_engine(engine, workers, address, shared)
     if engine == "in-process":
         return InProcess(time_limit)
     if engine == "processes":

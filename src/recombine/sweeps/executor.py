@@ -96,6 +96,7 @@ class Executor(Protocol):
     """See the head of this file."""
 
     shares_files: bool  # whether jobs see the driver's files
+    same_process: bool  # whether jobs run in the driver's process, so that they get the signals meant for it
 
     def capacity(self) -> int:
         """How many jobs can run at once, as things are now."""

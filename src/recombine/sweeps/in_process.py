@@ -25,6 +25,7 @@ class InProcess:
     """
 
     shares_files = True
+    same_process = True
 
     def __init__(self, time_limit: float | None = None) -> None:
         self.time_limit = time_limit

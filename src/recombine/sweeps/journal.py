@@ -55,7 +55,8 @@ def events(folder: Path) -> Iterator[dict[str, Any]]:
     except OSError:
         return
     for line in lines:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             event = json.loads(line)
-            if isinstance(event, dict) and isinstance(event.get("runs"), list):
+            runs = event.get("runs") if isinstance(event, dict) else None
+            if isinstance(runs, list) and all(isinstance(run, str) for run in runs):
                 yield event

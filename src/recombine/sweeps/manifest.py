@@ -38,7 +38,9 @@ def read(folder: Path) -> dict[str, Any] | None:
             f"{path} was made by another version: its format is {found!r}, this version's is {FORMAT!r}. "
             "Choose another --out."
         )
-    if not isinstance(content.get("runs"), list) or not isinstance(content.get("versions"), dict):
+    runs = content.get("runs")
+    named = isinstance(runs, list) and all(isinstance(run, str) for run in runs)
+    if not named or not isinstance(content.get("versions"), dict):
         raise StoreError(f"{path} is damaged: its list of runs or versions is missing. Delete it and sweep again.")
     return content
 

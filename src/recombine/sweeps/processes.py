@@ -39,7 +39,7 @@ class Processes:
     """Workers, started when first needed and started again when they die.
 
     Args:
-        workers: How many jobs at once; as many as fit unless given.
+        workers: How many jobs at once at most; as many as fit unless given.
         needs: What each job needs. It decides how many fit and which graphics cards a worker sees; a job gets one
             thread whatever it says.
         gpus: Names of the graphics cards; looked up unless given.
@@ -47,6 +47,7 @@ class Processes:
     """
 
     shares_files = True
+    same_process = False
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Processes:
         needs = needs or Needs()
         places = gpu_places(gpus_here() if gpus is None else gpus, needs.gpus) if needs.gpus else None
         fit = _fitting(needs, places)
-        self.slots = fit if workers is None else min(workers, len(places)) if places is not None else workers
+        self.slots = fit if workers is None else min(workers, fit)
         self.environments: list[dict[str, str]] = [
             ONE_THREAD if places is None else {**ONE_THREAD, "CUDA_VISIBLE_DEVICES": places[slot]}
             for slot in range(self.slots)
@@ -109,6 +110,7 @@ class Processes:
         pipe = cast("BinaryIO", worker.process.stdout)
         message: bytes | None = b""
         while message is not None:
+            message = None  # also if the pipe was closed here
             with contextlib.suppress(OSError, ValueError):
                 message = receive(pipe)
             self.events.put((worker, message))

@@ -20,7 +20,7 @@ from recombine.errors import InputError, RecombineError
 from recombine.sweeps.executor import Event, Job, Lost, Needs, attempt, decode, encode
 
 LOOPBACK = "127.0.0.1"
-CONNECTING = 9.0  # seconds until a cluster counts as unreachable
+CONNECTING = 6.0  # seconds until a cluster counts as unreachable
 LOOK_AGAIN = 2.0  # seconds between looks at how large the cluster is
 MOST_FAILED_STARTS = 20  # of workers, one after the other, until the cluster is given up
 HOW_TO_START = (
@@ -72,7 +72,7 @@ class RayCluster:
     def __init__(
         self, workers: int | None = None, needs: Needs | None = None, address: str | None = None, shared: bool = False
     ) -> None:
-        self.shares_files = shared
+        self.shares_files, self.same_process = shared, False
         self.limit, self.needs = workers, needs or Needs()
         self.ray, self.ours = connect(address)
         options: dict[str, Any] = {"num_cpus": self.needs.cpus, "num_gpus": self.needs.gpus, "max_restarts": 0}

@@ -19,6 +19,7 @@ their places.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,12 +64,17 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
     on_top = {axis[0][0].key: axis for axis in axes}  # of several words for one key the last counts
     blocks = [Block()] if file is None else read_blocks(file, problems)
     for block in blocks:
-        block.axes = [axis for axis in block.axes if not all(s.key in on_top for choice in axis for s in choice)]
-        block.axes += on_top.values()
+        block.axes = [
+            axis
+            for axis in block.axes
+            if not all(s.key in on_top for choice in axis for s in choice) or (not axis and not problems.found)
+        ]  # an axis without values makes the sweep empty, unless that was told and other errors are still to be found
+        block.on_top = list(on_top.values())
     if file is None and not words:
         problems.add("", "The sweep is empty. Give key=value,value words, for example seed=0..7, or a YAML file.")
-    problems.raise_if_any()
     made, excluded, notes = _expand(blocks, problems)
+    given = [axis[0][0].key for axis in axes]
+    notes += [f"{key} is given by several words; the last one counts." for key in on_top if given.count(key) > 1]
     configs: dict[RunConfig, Choice] = {}
     for config, settings in made:
         configs.setdefault(config, settings)
@@ -87,16 +93,18 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
 def _expand(blocks: Sequence[Block], problems: Problems) -> tuple[list[tuple[RunConfig, Choice]], int, list[str]]:
     """All runs with their settings, how many were excluded, and notes."""
     made: list[tuple[RunConfig, Choice]] = []
-    excluded, notes = 0, list[str]()
+    tried, excluded, notes = 0, 0, list[str]()
     for block in blocks:
-        count = 1
-        for axis in block.axes:
-            count *= len(axis)
-        if len(made) + count > MOST_RUNS:
-            problems.add("", f"A sweep holds at most {MOST_RUNS} runs. Got {len(made) + count} and perhaps more.")
-            break
+        count = math.prod(len(axis) for axis in (*block.axes, *block.on_top))
+        if tried + count > MOST_RUNS:
+            problems.add("", f"A sweep holds at most {MOST_RUNS} runs. Got {tried + count} and perhaps more.")
+            return made, excluded, notes
         before = len(problems.found)
         for settings in _combinations(block):
+            tried += 1
+            if tried > MOST_RUNS:
+                problems.add("", f"A sweep holds at most {MOST_RUNS} runs, those excluded included.")
+                return made, excluded, notes
             config = _configured(settings, problems)
             if config is None:
                 continue
@@ -105,9 +113,6 @@ def _expand(blocks: Sequence[Block], problems: Problems) -> tuple[list[tuple[Run
                 excluded += 1
             else:
                 made.append((config, settings))
-            if len(made) > MOST_RUNS:
-                problems.add("", f"A sweep holds at most {MOST_RUNS} runs.")
-                break
         if len(problems.found) == before and count:
             for condition in (*(when.condition for when in block.when), *block.exclude):
                 condition.complain(problems, notes)
@@ -116,7 +121,9 @@ def _expand(blocks: Sequence[Block], problems: Problems) -> tuple[list[tuple[Run
 
 def _combinations(block: Block) -> Iterator[Choice]:
     for chosen in itertools.product(*block.axes):
-        yield from _with_conditions(_merged(block.base, *chosen), block.when)
+        for on_top in itertools.product(*block.on_top):
+            for settings in _with_conditions(_merged(block.base, *chosen, *on_top), block.when):
+                yield _merged(settings, *on_top)
 
 
 def _with_conditions(settings: Choice, when: Sequence[When]) -> Iterator[Choice]:

@@ -152,7 +152,7 @@ def train_seeds(
     for group in groups.values():
         copies = [copy.deepcopy(model).initialize(seeds[i]) for i in group]
         paths = None if checkpoints is None else [checkpoints[i] for i in group]
-        # stacked even if it is one seed: what is left of a batch after a kill gives the bits of the whole batch
+        # stacked even if it is one seed: what is left of a batch after a kill is computed as the whole batch was
         loop = Loop(copies, task, [seeds[i] for i in group], recipe, terms, device, paths, stacked=together)
         loop.run(checkpoint_seconds, progress)
         if len(group) > 1 and checkpoints:  # a kill while the results are written must not part the seeds
