@@ -11,7 +11,7 @@ import numpy as np
 from recombine.diagnostics.scores import bootstrap_interval
 from recombine.diagnostics.summary import by_layer
 from recombine.report.collect import Model, Table
-from recombine.report.labels import distinct_names, groups_of
+from recombine.report.labels import distinct_names, groups_of, under_given_names
 from recombine.store import StoredRun
 
 QUANTITIES = {
@@ -74,9 +74,8 @@ def _series(models: Sequence[Model]) -> list[str]:
     runs = [model.run for model in models if model.run is not None]
     names = iter(distinct_names([_seedless(run) for run in runs], [run.id for run in runs]))
     series = [model.name if model.run is None else next(names) for model in models]
-    alone = {name: name for name in series if series.count(name) == 1}
-    given = {name: model.name for model, name in zip(models, series) if model.named or name in alone}
-    return [given.get(name, name) for name in series]
+    own = [model.name if model.named or series.count(name) == 1 else None for model, name in zip(models, series)]
+    return under_given_names(series, own)
 
 
 def _seedless(run: StoredRun) -> dict[str, Any]:
@@ -125,7 +124,10 @@ def error_scatter(
     """A point per run: ID and OOD error, what it is, and the run it opens. `names`: those given to runs, by id."""
     points = []
     shown = [run for run in runs if run.summary.get("id_mse") and run.summary.get("ood_mse")]
-    for run, name in zip(shown, groups_of([_seedless(run) for run in shown])):
+    given = [(names or {}).get(run.id) for run in shown]
+    named = under_given_names([run.config.seedless_hash for run in shown], given)
+    for run, kind, made in zip(shown, named, groups_of([_seedless(run) for run in shown])):
+        name = made if kind == run.config.seedless_hash else kind
         points.append({"series": (names or {}).get(run.id, name), "run": run.id, "seed": run.config.seed,
                        "id": run.summary["id_mse"], "ood": run.summary["ood_mse"]})  # fmt: skip
     known = {point["run"] for point in points}

@@ -62,6 +62,14 @@ def distinct_names(configs: Sequence[Mapping[str, Any]], runs: Sequence[str]) ->
     return [names[first[key]] for key in keys]
 
 
+def under_given_names(made: Sequence[str], given: Sequence[str | None]) -> list[str]:
+    """Names of series, where the only name given to one of a series' members is the name of all of them."""
+    known: dict[str, set[str]] = {}
+    for name, own in zip(made, given):
+        known.setdefault(name, set()).update([own] if own else [])
+    return [next(iter(known[name])) if len(known[name]) == 1 else name for name in made]
+
+
 def _unclear(names: Iterable[str]) -> bool:
     names = list(names)
     return len(set(names)) < len(names) or any(len(name) > LONGEST for name in names)
@@ -118,10 +126,11 @@ def _plain(value: Any) -> str:
 def name_runs(models: Iterable[Model]) -> None:
     """Give every model without a name one, and tell equal names apart."""
     models = list(models)
-    unnamed = [(model, model.run) for model in models if not model.name and model.run is not None]
-    names = distinct_names([run.config.to_dict() for _, run in unnamed], [run.id for _, run in unnamed])
-    for (model, _), name in zip(unnamed, names):
-        model.name, model.named = name, False
+    of_runs = [(model, model.run) for model in models if model.run is not None]
+    names = distinct_names([run.config.to_dict() for _, run in of_runs], [run.id for _, run in of_runs])
+    for (model, _), name in zip(of_runs, names):
+        if not model.name:
+            model.name, model.named = name, False
     seen: dict[str, int] = {}
     for model in models:
         name = model.name or "model"

@@ -184,6 +184,7 @@ function scatterChart(points) {
   const answer = el("p", { class: "note", role: "status" }, "Each point opens its run.");
   const ends = [Math.min(...points.flatMap((p) => [p.id, p.ood])), Math.max(...points.flatMap((p) => [p.id, p.ood]))];
   const hidden = new Set();
+  const written = ends[1] / ends[0] < 10 ? (v) => number(v) : ".0e"; // within a decade one digit does not tell ticks apart
   const box = chartBox((Plot, width) => {
     const shown = points.filter((p) => !hidden.has(p.series));
     const chart = Plot.plot({
@@ -193,8 +194,8 @@ function scatterChart(points) {
       marginLeft: 56,
       marginBottom: 40,
       ariaLabel: "ID against OOD error",
-      x: { type: "log", label: "ID mean squared error", grid: true, ticks: width < 420 ? 3 : 5, tickFormat: ".0e" },
-      y: { type: "log", label: "OOD mean squared error", grid: true, ticks: 5, tickFormat: ".0e" },
+      x: { type: "log", label: "ID mean squared error", grid: true, ticks: width < 420 ? 3 : 5, tickFormat: written },
+      y: { type: "log", label: "OOD mean squared error", grid: true, ticks: 5, tickFormat: written },
       ...looks(names),
       marks: [
         Plot.line(

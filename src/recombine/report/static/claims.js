@@ -18,7 +18,13 @@ function buildClaims(main) {
       "details",
       { class: "claim" },
       el("summary", {}, el("b", {}, row.claim), el("span", { class: "grow" }, text), verdictMark(row.verdict)),
-      el("div", {}, el("table", {}, el("tbody", {}, facts.map(factRow))), pictures),
+      el(
+        "div",
+        {},
+        el("table", {}, el("tbody", {}, facts.filter(([, value]) => !isRecords(value)).map(factRow))),
+        facts.filter(([, value]) => isRecords(value)).map(([key, value]) => records(value, key.replaceAll("_", " "))),
+        pictures,
+      ),
     );
     details.addEventListener("toggle", () => {
       if (details.open && !pictures.childNodes.length) showFigures(pictures, row.figures, figures);
@@ -47,6 +53,8 @@ function verdictMark(verdict) {
 }
 
 const isEmpty = (value) => value === null || value === undefined || value === "";
+const isRecords = (value) =>
+  Array.isArray(value) && value.length > 0 && value.every((v) => !isPlain(v) && !Array.isArray(v));
 const isPlain = (value) => value === null || typeof value !== "object";
 const factRow = ([key, value]) =>
   el("tr", {}, el("th", { scope: "row" }, key.replaceAll("_", " ")), el("td", {}, plain(value)));
@@ -59,9 +67,7 @@ function plain(value) {
       const text = value.map((v) => number(v)).join(", ");
       return value.length === 2 ? `[${text}]` : text;
     }
-    return value.some((v) => isPlain(v) || Array.isArray(v))
-      ? value.map((v) => el("div", {}, plain(v)))
-      : records(value);
+    return isRecords(value) ? records(value, "records") : value.map((v) => el("div", {}, plain(v)));
   }
   const entries = Object.entries(value);
   if (entries.every(([, v]) => isPlain(v))) return entries.map(([key, v]) => `${key}: ${number(v)}`).join(", ");
@@ -70,17 +76,23 @@ function plain(value) {
 
 // A row per record; what is most asked for first, columns without content left out.
 const FIRST = ["part", "verdict", "statistic", "interval", "definition"];
-function records(rows) {
+function records(rows, title) {
   const filled = new Set(rows.flatMap((row) => Object.keys(row).filter((key) => !isEmpty(row[key]))));
   const keys = [...FIRST.filter((key) => filled.has(key)), ...[...filled].filter((key) => !FIRST.includes(key))];
   const head = keys.map((key) => el("th", { scope: "col" }, key.replaceAll("_", " ")));
-  const cells = (row) =>
-    keys.map((key) =>
-      el("td", {}, isEmpty(row[key]) ? "–" : key === "verdict" ? verdictMark(row[key]) : plain(row[key])),
-    );
-  const body = rows.map((row) => el("tr", {}, cells(row)));
+  const cell = (key, value) => {
+    const shown = isEmpty(value) ? "–" : key === "verdict" ? verdictMark(value) : plain(value);
+    return el("td", { class: typeof shown === "string" && shown.length > 24 ? "long" : null }, shown);
+  };
+  const body = rows.map((row) =>
+    el(
+      "tr",
+      {},
+      keys.map((key) => cell(key, row[key])),
+    ),
+  );
   const table = el("table", { class: "records" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body));
-  return el("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "parts" }, table);
+  return el("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": title }, table);
 }
 
 // Pictures are painted on canvases: the page's policy lets no image be fetched, not even from itself.
