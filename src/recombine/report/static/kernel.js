@@ -129,7 +129,7 @@ function buildKernel(main) {
     const ink = [map[20], map[map.length - 20]];
     binary.draw(n, kernel.n_id, (i) => ink[Number(shares(places, Math.floor(i / n), i % n))]);
     measured.title.textContent = `${SIMILARITY_NAMES[state.similarity]}, ${model.name}`;
-    binary.title.textContent = "shares a factor value (K_bin)";
+    binary.title.textContent = "K_bin";
     key.replaceChildren(...["shares none", "shares a value"].map((text, i) => swatch(ink[i], text)));
     bar.replaceChildren(
       name === "l2"
@@ -265,9 +265,9 @@ function matrixView(id, label) {
         line(lines[i], 0, nId, n, nId);
         line(lines[i + 1], nId, 0, nId, n);
       }
-      const shares = `minmax(0, ${nId}fr) minmax(0, ${Math.max(n - nId, 0.001)}fr)`;
-      above.style.gridTemplateColumns = shares;
-      beside.style.gridTemplateRows = shares;
+      const share = (100 * nId) / n;
+      above.style.gridTemplateColumns = `minmax(0, ${share}fr) minmax(0, ${Math.max(100 - share, 0.001)}fr)`;
+      beside.lastChild.style.top = `min(${share}%, 100% - 2rem)`;
     },
     mark(row, column) {
       at = [row, column];
