@@ -283,6 +283,9 @@ def test_three_factors_have_axes_and_a_slider(visit, tmp_path):
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Across"
     assert "D(x" not in page.get_by_label("Superposition", exact=True).inner_text()
     assert page.locator("#plane canvas").evaluate("c => [c.width, c.height]") == [3, 6]
+    page.set_viewport_size({"width": 1100, "height": 400})
+    assert page.locator("#plane").bounding_box()["height"] <= 0.65 * 400 + 1  # a tall plane fits on the screen
+    page.set_viewport_size({"width": 1100, "height": 900})
     page.mouse.click(*plane_point(page, 0, 5, 3, 6))
     assert page.locator("#place").inner_text() == "x = 4, y = 5, size = 0.5"
     check(4, 5, 0)
@@ -361,6 +364,24 @@ def test_figures_are_saved_as_png_and_svg(visit, whole, tmp_path):
                 assert title in texts
                 assert len(list(root.iter("{http://www.w3.org/2000/svg}image"))) >= (3 if "models" in title else 0)
                 assert title != "factorization" or list(root.iter("{http://www.w3.org/2000/svg}path"))
+
+
+def test_saved_pictures_say_what_they_show(visit, report, tmp_path):
+    page = visit(report, accept_downloads=True)
+    until(page, "document.getElementById('unit-name').textContent.startsWith('unit')")
+    layer = page.locator("#layer-name").inner_text()
+    said = {
+        "Error landscape": ["mean squared error of baseline"],
+        "Truth and models": ["never trained on", "x = 3, y = 3", "stripes"],
+        "Layer by layer": [layer, "across: x, up: y", "read-out of x"],
+        "Units": [f"baseline, {layer}", "across: x, up: y"],
+    }
+    for title, words in said.items():
+        with page.expect_download() as download:
+            page.get_by_role("button", name=f"Save {title} as SVG", exact=True).click()
+        download.value.save_as(tmp_path / "saved.svg")
+        text = " ".join(" ".join(ElementTree.parse(tmp_path / "saved.svg").getroot().itertext()).split())
+        assert not [word for word in words if word not in text]
 
 
 def test_it_works_under_the_strict_policy_of_a_server(chromium, whole):
