@@ -17,7 +17,7 @@ from recombine.report.collect import Collected, Model, Table, collect
 from recombine.report.curves import error_scatter, layer_curves, threshold_points
 from recombine.report.explorer import Group, group_json, grouped
 from recombine.report.facts import overrides, train_command
-from recombine.report.labels import LONGEST, distinct_names, groups_of, names_of
+from recombine.report.labels import LONGEST, distinct_names, groups_of, names_of, under_given_names
 from recombine.report.page import SCRIPTS, build, check_target, write_report
 
 
@@ -221,6 +221,8 @@ def test_a_given_name_reaches_curves_scatter_and_runs(store, runs):
     assert [point["series"] for point in data["curves"]["scatter"] if point["run"] == runs[0].id] == ["my name"]
     series = {s["name"]: s["points"] for s in data["curves"]["layers"][0]["series"]}
     assert [point["seeds"] for point in series["my name"]] == [2] * len(series["my name"])
+    assert set(series) == {"my name", "mlp(3, 16), bump code, stripes"}
+    assert under_given_names(["a", "a", "b", "b"], ["one", None, "two", "three"]) == ["one", "one", "b", "b"]
 
 
 def test_the_page_learns_where_row_0_is(runs):

@@ -74,8 +74,7 @@ def _series(models: Sequence[Model]) -> list[str]:
     runs = [model.run for model in models if model.run is not None]
     names = iter(distinct_names([_seedless(run) for run in runs], [run.id for run in runs]))
     series = [model.name if model.run is None else next(names) for model in models]
-    own = [model.name if model.named or series.count(name) == 1 else None for model, name in zip(models, series)]
-    return under_given_names(series, own)
+    return under_given_names(series, [model.name if model.named else None for model in models])
 
 
 def _seedless(run: StoredRun) -> dict[str, Any]:

@@ -267,7 +267,7 @@ function matrixView(id, label) {
       }
       const share = (100 * nId) / n;
       above.style.gridTemplateColumns = `minmax(0, ${share}fr) minmax(0, ${Math.max(100 - share, 0.001)}fr)`;
-      beside.lastChild.style.top = `min(${share}%, 100% - 2rem)`;
+      beside.lastChild.style.top = `min(${share}%, 100% - 1.1rem)`;
     },
     mark(row, column) {
       at = [row, column];
