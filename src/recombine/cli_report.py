@@ -40,8 +40,9 @@ def report(
 
     with reported(as_json):
         from recombine.report.collect import collect
-        from recombine.report.page import write_report
+        from recombine.report.page import check_target, write_report
 
+        check_target(output)
         collected = collect(paths, runs=runs, diagnose=diagnose)
         page = write_report(
             collected, output, max_mb=max_mb, models=models, units=units, kernel=kernel, figures=figures

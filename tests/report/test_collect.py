@@ -33,6 +33,31 @@ def test_a_store_gives_all_runs_named_by_their_differences(store):
     assert collect([store.root, store.root.parent]).runs == found.runs  # each once
 
 
+def test_a_run_that_is_named_and_found_counts_once(store, runs):
+    for paths in ([f"baseline={runs[0].path}", store.root], [store.root, f"baseline={runs[0].path}"]):
+        found = collect(paths)
+        assert len(found.models) == len(found.runs) == 3
+        assert (found.models[0].name, found.models[0].asked) == ("baseline", True)
+        assert sum(model.asked for model in found.models) == 1
+    assert [m.name for m in collect([runs[0].path, runs[0].path]).models] == ["mlp(3, 16), bump code"]
+    assert len(collect([store.root, runs[0].path / "diagnosis"]).models) == 3
+
+
+def test_the_path_begins_after_an_equals_sign_that_makes_sense(runs):
+    for name in ("n" * 300, "a=b", "depth=3, width=4"):
+        assert collect([f"{name}={runs[0].path}"]).models[0].name == name
+
+
+def test_two_studies_with_figures_of_the_same_name(tmp_path):
+    for folder in ("one", "two", "deep/one"):
+        (tmp_path / folder / "figures").mkdir(parents=True)
+        (tmp_path / folder / "figures" / "R05.png").write_bytes(folder.encode())
+        (tmp_path / folder / "claims.json").write_text("[]")
+    found = collect([tmp_path / "one", tmp_path / "two", tmp_path / "deep" / "one", tmp_path / "one"])
+    assert sorted(found.figures.values()) == [b"deep/one", b"one", b"two"]
+    assert len({source for source, _ in found.claims}) == len(found.claims) == 3
+
+
 def test_a_folder_with_a_diagnosis(runs, tmp_path):
     runs[0].diagnosis.save(tmp_path / "kept")
     [model] = collect([tmp_path / "kept"]).models
@@ -52,6 +77,29 @@ def test_a_run_without_a_diagnosis(tmp_path):
     run.diagnose(parts=["errors"], progress=False)
     assert not collect([run.path]).models[0].diagnosis["outputs"].computed
     assert collect([run.path], diagnose=True).models[0].diagnosis["outputs"].computed
+
+
+def test_diagnosing_again_loses_nothing(tmp_path):
+    """A damaged file is mended with the parts and settings that the diagnosis had."""
+    store = Store(tmp_path / "runs")
+    [run] = store.train([RunConfig.parse([*TINY, "training.steps=2"])], progress=False)
+    layers = ["in", "layers.1.act", "out"]
+    run.diagnose(parts=[*PARTS, "complexity"], layers=layers, geometry="finite difference", seed=7, progress=False)
+    (run.path / "diagnosis" / "geometry.safetensors").write_bytes(b"")
+    notes = collect([run.path]).notes
+    assert "geometry" in notes[0]
+    assert "--diagnose" in notes[0]
+    [model] = collect([run.path], diagnose=True).models
+    found = run.diagnosis
+    assert found["complexity"].computed
+    assert found["geometry"].facts["method"] == "finite difference"
+    assert (list(found.layers), found.facts["seed"]) == (layers, 7)
+    assert model.diagnosis["geometry"].computed
+    (run.path / "diagnosis" / "diagnosis.json").write_text("{")
+    with pytest.raises(StoreError, match=rf"recombine diagnose {run.id} --out(.|\n)*--diagnose"):
+        collect([run.path])
+    collect([run.path], diagnose=True)
+    assert run.diagnosis["complexity"].computed
 
 
 def test_a_damaged_part_leaves_the_others(runs, tmp_path):
@@ -106,5 +154,8 @@ def test_what_is_not_there_is_an_error(path, tmp_path, monkeypatch):
 def test_an_empty_folder_and_no_path(tmp_path):
     with pytest.raises(InputError, match="nothing to show"):
         collect([tmp_path])
+    (tmp_path / "bad.csv").write_text("a,b\n1\n")
+    with pytest.raises(InputError, match=r"nothing to show(.|\n)*rows differ in length"):
+        collect([tmp_path / "bad.csv"])
     with pytest.raises(InputError, match="nothing to report on"):
         collect([])

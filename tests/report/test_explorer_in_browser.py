@@ -100,20 +100,19 @@ def test_the_superposition_and_its_cosine(page, diagnoses):
 
 def test_the_layer_slider(page, diagnoses):
     slider = page.locator("#layer")
+    every = np.stack([a for d in diagnoses.values() for a in d["geometry"].by_layer("log_volume").values()])
+    low, high = every.min(), every.max()  # one scale for all layers
     for layer in (0, 2, 4):
         slider.fill(str(layer))
         name = diagnoses["baseline"].layers[layer]
         assert page.locator("#layer-name").inner_text() == name
         maps = [d["geometry"].arrays[f"log_volume/{name}"].reshape(8, 7).T for d in diagnoses.values()]
-        low, high = min(m.min() for m in maps), max(m.max() for m in maps)
-        low, high = (low, high) if high > low else (low - 0.05, high + 0.05)
         for i, values in enumerate(maps):
             shown = page.locator("canvas[data-map='volume']").nth(i)
             assert shown.evaluate("c => [c.width, c.height]") == [8, 7]
-            if high - low > 1e-3:
-                expected = colormaps["viridis"]((values - low) / (high - low))[..., :3] * 255
-                found = np.array(shown.evaluate("c => [...c.getContext('2d').getImageData(0, 0, 8, 7).data]"))
-                np.testing.assert_allclose(found.reshape(7, 8, 4)[::-1, :, :3], expected, atol=CLOSE)
+            expected = colormaps["viridis"]((values - low) / (high - low))[..., :3] * 255
+            found = np.array(shown.evaluate("c => [...c.getContext('2d').getImageData(0, 0, 8, 7).data]"))
+            np.testing.assert_allclose(found.reshape(7, 8, 4)[::-1, :, :3], expected, atol=CLOSE)
     page.get_by_label("Probe of").select_option("y")
     caption = page.locator("figure:has(canvas[data-map='probe']) figcaption").first.inner_text()
     probes = diagnoses["baseline"]["probes"].arrays
@@ -122,6 +121,34 @@ def test_the_layer_slider(page, diagnoses):
     slider.focus()
     page.keyboard.press("ArrowLeft")
     assert page.locator("#layer-name").inner_text() == diagnoses["baseline"].layers[3]
+
+
+def test_rounding_errors_of_a_probe_are_no_picture(page):
+    """A linear read-out of the code is off by rounding only: its map is all but black."""
+    page.locator("#layer").fill("0")
+    page.get_by_label("Colours").select_option("a scale per layer")
+    assert pixels(page, "canvas[data-map='probe']").max() <= 20  # magma begins near black
+
+
+def test_units_are_one_stop_of_the_tab_key(page):
+    until(page, "document.getElementById('unit-name').textContent.startsWith('unit')")
+    buttons = page.locator(".thumbs button")
+    assert page.locator(".thumbs button[tabindex='0']").count() == 1
+    buttons.first.focus()
+    page.keyboard.press("ArrowRight")
+    chosen = page.locator(".thumbs [aria-pressed='true']")
+    assert chosen.get_attribute("data-unit") == buttons.nth(1).get_attribute("data-unit")
+    assert chosen.get_attribute("tabindex") == "0"
+    assert page.evaluate("document.activeElement.dataset.unit") == chosen.get_attribute("data-unit")
+
+
+@pytest.mark.parametrize("label", ["Model", "Sorted by", "Similarity"])
+def test_a_choice_keeps_the_focus(page, label):
+    box = page.locator(f"select[aria-label='{label}']").last
+    box.focus()
+    page.keyboard.press("ArrowDown")
+    until(page, f"document.activeElement.getAttribute('aria-label') === '{label}'")
+    assert box.evaluate("s => s.selectedIndex") > 0
 
 
 def test_the_unit_browser(page, diagnoses):

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ from recombine.report.arrays import Blobs
 from recombine.report.claims import claims_json
 from recombine.report.collect import Collected, Model, Table, collect
 from recombine.report.curves import error_scatter, layer_curves, threshold_points
-from recombine.report.explorer import grouped
+from recombine.report.explorer import Group, group_json, grouped
 from recombine.report.facts import overrides, train_command
-from recombine.report.labels import groups_of, names_of
-from recombine.report.page import SCRIPTS, build, write_report
+from recombine.report.labels import LONGEST, distinct_names, groups_of, names_of, under_given_names
+from recombine.report.page import SCRIPTS, build, check_target, write_report
 
 
 def data_of(html):
@@ -61,6 +62,9 @@ def test_an_output_that_cannot_be_written(runs, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="Could not write"):
         write_report(collected, tmp_path / "file" / "page.html")
+    with pytest.raises(StoreError, match="file is a file, not a folder"):
+        check_target(tmp_path / "file" / "more" / "page.html")
+    check_target(tmp_path / "new" / "page.html")
 
 
 def test_models_of_stores_are_limited_one_seed_each_first(store):
@@ -139,12 +143,21 @@ def test_many_runs_are_grouped_by_what_can_be_read():
 
 def test_claims_find_their_figures():
     picture = b"\x89PNG\r\n\x1a\nIEND\xaeB`\x82"
-    figures = {"R05_a.png": picture, "R5_b.png": picture, "R15_c.png": picture, "own.png": picture, "R1_x.png": b"no"}
+    names = ["R05_a.png", "R5_b.png", "R15_c.png", "own.png"]
+    figures = {("here", name): picture for name in names} | {("here", "R1_x.png"): b"no"}
     claims = [{"claim": "C5"}, {"claim": "C1", "figure": "figures/own.png"}, {"claim": "new", "results": "R15"}]
     found, notes = claims_json([("here", {"claims": claims}), ("there", "text")], figures, Blobs())
     assert [row["figures"] for row in found["rows"]] == [["R05_a.png", "R5_b.png"], ["own.png"], ["R15_c.png"]]
     assert found["others"] == []
     assert len(notes) == 2
+
+
+def test_a_claim_shows_figures_of_its_own_study_only():
+    picture = b"\x89PNG\r\n\x1a\n%sIEND\xaeB`\x82"
+    figures = {(folder, "R05.png"): picture % folder.encode() for folder in ("one", "two")}
+    found, _ = claims_json([(s, [{"claim": "C5"}]) for s in ("one", "two", "three")], figures, Blobs())
+    assert [row["figures"] for row in found["rows"]] == [["one/R05.png"], ["two/R05.png"], []]
+    assert len(set(found["figures"].values())) == 2
 
 
 CYCLIC = '{"y": 9, "x": {"kind": "cyclic", "size": 8, "low": 0.0, "step": 45.0}}'
@@ -181,6 +194,51 @@ def test_names_say_how_runs_differ():
     assert "corner holdout" in second
     assert "seed 2" in second
     assert "seed 0" in first
+    holdouts = names_of([RunConfig.parse([f"holdout.lo={lo}"]).to_dict() for lo in (2, 3)])
+    assert holdouts == [f"cnn(4, 64), bump code, holdout lo {lo}" for lo in (2, 3)]
+
+
+def test_names_of_a_mixed_store_are_short_and_distinct():
+    """Runs over different scenes, spaces and hold-outs: no name is cut off, no two are alike, none is JSON."""
+    mixed = [
+        RunConfig.parse([f"scene.factors.x={size}", f"holdout.kind={kind}", f"decoder.kind={decoder}", f"seed={seed}",
+                         f"training.stripes={stripes}", f"training.batch={size}", f"scene.sigma={size / 10}",
+                         f"training.learning_rate={size / 1000}", f"training.steps={size}"]).to_dict()
+        for size in (16, 20) for kind in ("centre", "corner") for decoder in ("cnn", "mlp")
+        for stripes in ("true", "false") for seed in (0, 1)
+    ]  # fmt: skip
+    assert any(len(name) > LONGEST for name in names_of(mixed))
+    names = distinct_names(mixed, [f"{i:016x}"[::-1] for i in range(len(mixed))])
+    assert len(set(names)) == len(mixed)
+    assert not [name for name in names if len(name) > LONGEST or set(name) & set('{}[]"')]
+    assert len(set(distinct_names([mixed[0], mixed[0]], ["a", "b"]))) == 1
+
+
+def test_a_given_name_reaches_curves_scatter_and_runs(store, runs):
+    data = data_of(build(collect([f"my name={runs[0].path}", store.root])).html)
+    assert len(data["runs"]) == 3
+    assert [run["name"] for run in data["runs"] if run["run"] == runs[0].id] == ["my name"]
+    assert [point["series"] for point in data["curves"]["scatter"] if point["run"] == runs[0].id] == ["my name"]
+    series = {s["name"]: s["points"] for s in data["curves"]["layers"][0]["series"]}
+    assert [point["seeds"] for point in series["my name"]] == [2] * len(series["my name"])
+    assert set(series) == {"my name", "mlp(3, 16), bump code, stripes"}
+    assert under_given_names(["a", "a", "b", "b"], ["one", None, "two", "three"]) == ["one", "one", "b", "b"]
+
+
+def test_the_page_learns_where_row_0_is(runs):
+    space = rc.FactorSpace(a=5)
+    found = rc.diagnose(lambda v: np.sin(1) * v, space, parts=["outputs"], progress=False)
+    groups = [
+        data_of(build(Collected(models=[Model("m", d, run)])).html)["groups"][0]
+        for d, run in (
+            (found, None),
+            (replace(found, facts=found.facts | {"row_0": "top"}), None),
+            (runs[0].diagnosis, runs[0]),
+        )
+    ]
+    assert [group["row_0"] for group in groups] == ["bottom", "top", "bottom"]
+    digits = replace(runs[0], config=replace(runs[0].config, scene=runs[0].config.scene | {"kind": "rotated_digit"}))
+    assert group_json(Group([Model("m", found, digits)]), Blobs())["row_0"] == "top"
 
 
 def test_a_foreign_model_of_numbers_is_shown():

@@ -48,7 +48,9 @@ def study(tmp_path_factory, store):
     folder = tmp_path_factory.mktemp("study")
     claims = [
         {"claim": "C4", "text": "factorization falls", "verdict": "reproduced", "statistic": -0.5,
-         "interval": [-0.6, -0.4], "n_seeds": 4, "threshold": 0},
+         "interval": [-0.6, -0.4], "n_seeds": 43021, "threshold": 0, "reason": "",
+         "parts": [{"part": "falls", "definition": "last − first", "verdict": "reproduced", "statistic": -0.5,
+                    "effects": {"0": 0.12345678, "1": 4}, "reason": ""}]},
         {"claim": HOSTILE["script"], "verdict": "not reproduced", "statistic": None},
         {"claim": "C11", "verdict": "inconclusive"}, 17,
     ]  # fmt: skip
@@ -116,6 +118,42 @@ def test_the_kernel_view(visit, report, runs):
     assert float(place) == row + 1.5
     lines = page.locator("#kernel .blocks").first
     assert lines.get_attribute("y1") == str(n_id)
+    assert page.locator("#kernel-key").inner_text().split("\n") == ["shares none", "shares a value"]
+
+
+def test_a_pair_is_kept_by_click_and_tap_and_opened_by_a_link(visit, report, runs):
+    page = visit(report, "#g=0&at=3.3&pair=0.0", has_touch=True)
+    cross = "#kernel .cross"
+    scroll_to(page, "#kernel-gram")
+    until(page, "document.getElementById('pair-value').textContent !== ''")
+    assert page.locator(cross).first.get_attribute("y1") == "0.5"  # the first pair, not a default one
+    box = page.locator("#kernel-gram").bounding_box()
+
+    def point(row, column):
+        return box["x"] + (column + 0.5) / 56 * box["width"], box["y"] + (row + 0.5) / 56 * box["height"]
+
+    page.mouse.click(*point(20, 7))
+    page.mouse.move(*point(30, 9))
+    assert page.locator(cross).first.get_attribute("y1") == "30.5"
+    page.mouse.move(5, 5)
+    assert page.locator(cross).first.get_attribute("y1") == "20.5"
+    page.touchscreen.tap(*point(41, 3))
+    until(page, "document.querySelector('#kernel .cross').getAttribute('y1') === '41.5'")
+    assert page.locator("#pair-value").get_attribute("aria-live") == "polite"
+
+
+def test_pictures_of_photographs_have_row_0_at_the_top(visit, tmp_path, runs):
+    diagnosis = replace(runs[0].diagnosis, facts=runs[0].diagnosis.facts | {"row_0": "top"})
+    path = tmp_path / "page.html"
+    write_report(Collected(models=[Model("photo", diagnosis)]), path)
+    page = visit(path)
+    arrays = diagnosis["outputs"].arrays
+    page.mouse.click(*plane_point(page, 1, 5))
+    cell = 7 * 1 + 5
+    for selector, name in (("#truth", "truth"), ("canvas[data-model='photo']", "output")):
+        shown = pixels(page, selector)[::-1, :, 0]  # from the top
+        np.testing.assert_allclose(shown, grey(arrays[name][cell], arrays["truth"]), atol=3)
+    assert "x = 1, y = 5" in page.locator("#place").inner_text()  # the plane still counts upwards
 
 
 def test_charts_show_intervals_and_points_open_runs(visit, whole, store):
@@ -138,6 +176,8 @@ def test_charts_show_intervals_and_points_open_runs(visit, whole, store):
     assert run.get_attribute("open") is not None
     assert f"seed={store.load(wanted).config.seed}" in run.locator(".command pre").inner_text()
     until(page, f"location.hash.includes('run={wanted}')")
+    page.evaluate(f"location.hash = '#run={store.ids()[2]}'")
+    until(page, f"document.getElementById('run-{store.ids()[2]}').open")
     scroll_to(page, "#threshold")
     page.locator("#threshold svg [aria-label='dot'] path").first.wait_for()
     assert page.locator("#threshold svg [aria-label='dot'] path").count() == 12
@@ -149,6 +189,11 @@ def test_claims_unfold_to_their_numbers_and_figure(visit, whole, study):
     first, second = page.locator(".claim").nth(0), page.locator(".claim").nth(1)
     first.locator("summary").click()
     assert "[-0.6, -0.4]" in first.inner_text()
+    table = page.locator(".claim .records").first
+    assert table.locator("thead").inner_text().split() == ["part", "verdict", "statistic", "definition", "effects"]
+    assert "0: 0.123, 1: 4" in table.inner_text()
+    assert "43021" in first.inner_text()  # whole numbers are not rounded
+    assert page.locator(".claim pre").count() == 0
     picture = (imread(study / "figures" / "R05_factorization.png")[..., :3] * 255).round()
     until(page, "document.querySelector('.claim canvas')?.width === 100")
     np.testing.assert_allclose(pixels(page, ".claim canvas")[::-1], picture, atol=1)
@@ -156,6 +201,40 @@ def test_claims_unfold_to_their_numbers_and_figure(visit, whole, study):
     notes = page.locator("#notes").inner_text()
     for said in ("broken.csv", "Entry 4", "R09_damaged.png is damaged"):
         assert said in notes
+
+
+def many_series(count, depths):
+    """A chart of invented series whose networks differ in depth."""
+    points = [[{"depth": d, "layer": name, "mean": i + d, "low": None, "high": None, "seeds": 1}
+               for d, name in enumerate(["in", *(f"layers.{k}.act" for k in range(depths[i % len(depths)])), "out"])]
+              for i in range(count)]  # fmt: skip
+    return [{"quantity": "factorization", "title": "factorization",
+             "series": [{"name": f"series {i}", "points": p} for i, p in enumerate(points)]}]  # fmt: skip
+
+
+def test_many_series_look_different_and_can_be_hidden(visit, whole, tmp_path):
+    text = whole.read_text(encoding="utf-8")
+    found = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
+    data = json.loads(found[1])
+    data["curves"]["layers"] = many_series(24, [1, 3])
+    path = tmp_path / "page.html"
+    path.write_text(text[: found.start(1)] + json.dumps(data).replace("<", "\\u003c") + text[found.end(1) :],
+                    encoding="utf-8")  # fmt: skip
+    page = visit(path)
+    chart = page.locator("[data-quantity='factorization']")
+    chart.scroll_into_view_if_needed()
+    chart.locator(".chart svg [aria-label='dot'] path").first.wait_for(state="attached")
+    looks = chart.locator(".legend path").evaluate_all(
+        "all => all.map(p => p.getAttribute('d') + p.getAttribute('stroke'))"
+    )
+    assert len(set(looks)) == 24
+    ticks = chart.locator("[aria-label='x-axis tick label'] text").all_text_contents()
+    assert ticks == ["in", "1", "2", "3", "4"]  # at 2, "out" of some is "layers.1.act" of others
+    dots = "document.querySelectorAll('[data-quantity=factorization] .chart [aria-label=dot] path').length"
+    before = page.evaluate(dots)
+    chart.get_by_role("button", name="series 5", exact=True).focus()
+    page.keyboard.press("Enter")
+    until(page, f"{dots} === {before - 5}")
 
 
 def test_hostile_names_are_shown_as_text(visit, tmp_path):
@@ -199,8 +278,14 @@ def test_three_factors_have_axes_and_a_slider(visit, tmp_path):
     page.get_by_label("size", exact=True).fill("2")
     assert page.locator("#place").inner_text() == "x = 4, y = 1, size = 1.5"
     check(4, 1, 2)
+    page.get_by_label("Across").focus()
     page.get_by_label("Across").select_option("size")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Across"
+    assert "D(x" not in page.get_by_label("Superposition", exact=True).inner_text()
     assert page.locator("#plane canvas").evaluate("c => [c.width, c.height]") == [3, 6]
+    page.set_viewport_size({"width": 1100, "height": 400})
+    assert page.locator("#plane").bounding_box()["height"] <= 0.65 * 400 + 1  # a tall plane fits on the screen
+    page.set_viewport_size({"width": 1100, "height": 900})
     page.mouse.click(*plane_point(page, 0, 5, 3, 6))
     assert page.locator("#place").inner_text() == "x = 4, y = 5, size = 0.5"
     check(4, 5, 0)
@@ -281,6 +366,24 @@ def test_figures_are_saved_as_png_and_svg(visit, whole, tmp_path):
                 assert title != "factorization" or list(root.iter("{http://www.w3.org/2000/svg}path"))
 
 
+def test_saved_pictures_say_what_they_show(visit, report, tmp_path):
+    page = visit(report, accept_downloads=True)
+    until(page, "document.getElementById('unit-name').textContent.startsWith('unit')")
+    layer = page.locator("#layer-name").inner_text()
+    said = {
+        "Error landscape": ["mean squared error of baseline"],
+        "Truth and models": ["never trained on", "x = 3, y = 3", "stripes"],
+        "Layer by layer": [layer, "across: x, up: y", "read-out of x"],
+        "Units": [f"baseline, {layer}", "across: x, up: y"],
+    }
+    for title, words in said.items():
+        with page.expect_download() as download:
+            page.get_by_role("button", name=f"Save {title} as SVG", exact=True).click()
+        download.value.save_as(tmp_path / "saved.svg")
+        text = " ".join(" ".join(ElementTree.parse(tmp_path / "saved.svg").getroot().itertext()).split())
+        assert not [word for word in words if word not in text]
+
+
 def test_it_works_under_the_strict_policy_of_a_server(chromium, whole):
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -331,6 +434,7 @@ def test_the_explorer_in_a_notebook(visit, tmp_path, runs):
     until_text.get_by_text("x = 3").or_(until_text).wait_for()
     assert frame.locator("#place").inner_text().startswith("x = 2")
     assert frame.locator("#runs, #curves").count() == 0
+    assert not frame.locator("#copy-link").is_visible()  # the frame has no address
     assert frame.locator("canvas[data-model]").count() == 2
 
 
@@ -356,6 +460,10 @@ def test_themes_print_and_labels(visit, report):
     assert page.evaluate("document.activeElement.className") == "skip"
     ground = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(ground) == "rgb(19, 21, 23)"
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate(ground) == "rgb(255, 255, 255)"
+    assert page.evaluate("getComputedStyle(document.body).getPropertyValue('--accent')") == "#1c5d99"
+    page.emulate_media(media="screen", color_scheme="dark")
     page.locator("#theme").click()
     assert page.evaluate(ground) == "rgb(251, 250, 248)"
     page.emulate_media(media="print", color_scheme="dark")

@@ -118,7 +118,8 @@ def diagnose(
             layerwise = [name for name in chosen if name in LAYERWISE]
             if layerwise:
                 found |= LayerStudy(material, layerwise).run(told)
-    return Diagnosis(space, held, subject.names, found, _verdict(found), _facts(subject, material, seed, memory))
+    facts = _facts(subject, material, seed, memory) | {"row_0": getattr(target, "row_0", "bottom")}
+    return Diagnosis(space, held, subject.names, found, _verdict(found), facts)
 
 
 class _Teller:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,17 +20,25 @@ NAME = re.compile(r"([CR])0*(\d+)(?![0-9])", re.IGNORECASE)
 
 
 def claims_json(
-    claims: Iterable[tuple[str, Any]], figures: Mapping[str, bytes], blobs: Blobs
+    claims: Iterable[tuple[str, Any]], figures: Mapping[tuple[str, str], bytes], blobs: Blobs
 ) -> tuple[dict[str, Any], list[str]]:
-    """The claims with their figures, the figures that belong to none, and notes about what could not be read."""
+    """The claims with their figures, the figures that belong to none, and notes about what could not be read.
+
+    A figure belongs to the folder it was found in, and so do its claims; on the page it is known by its name, with
+    that of its folder where two folders have one of the same name.
+    """
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
-    kept = {}
-    for name, content in figures.items():
+    kept: dict[str, str] = {}
+    names: dict[str, dict[str, str]] = {}  # folder → name of a figure → its name on the page
+    counts = Counter(name for _, name in figures)
+    for (folder, name), content in figures.items():
+        known = name if counts[name] == 1 else f"{folder}/{name}"
         if content.startswith(b"\x89PNG\r\n\x1a\n") and content.endswith(b"IEND\xaeB`\x82"):
-            kept[name] = blobs.add_bytes(content, "figures")
+            kept[known] = blobs.add_bytes(content, "figures")
+            names.setdefault(folder, {})[name] = known
         else:
-            notes.append(f"The figure {name} is damaged and not shown.")
+            notes.append(f"The figure {known} is damaged and not shown.")
     for source, content in claims:
         given = content.get("claims") if isinstance(content, Mapping) else content
         if not isinstance(given, list):
@@ -37,7 +46,9 @@ def claims_json(
             continue
         for number, claim in enumerate(given):
             if isinstance(claim, Mapping) and claim.get("claim") is not None:
-                rows.append({**json_able(claim), "source": source, "figures": _figures(claim, kept)})
+                own = names.get(source, {})
+                shown = [own[name] for name in _figures(claim, own)]
+                rows.append({**json_able(claim), "source": source, "figures": shown})
             else:
                 notes.append(f"Entry {number + 1} of claims.json of {source} is no claim and not shown.")
     used = {name for row in rows for name in row["figures"]}

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recombine.diagnostics.diagnosis import Diagnosis
+from recombine.diagnostics.diagnosis import NOT_CHOSEN, NOT_WRITTEN, Diagnosis
+from recombine.diagnostics.diagnosis import PARTS as ALL_PARTS
 from recombine.diagnostics.diagnosis_files import MAIN
 from recombine.errors import InputError, StoreError
 from recombine.files import read_json
@@ -31,12 +33,20 @@ ACCEPTED = (
 
 @dataclass
 class Model:
-    """A diagnosed model; `run` if it is one of a store. `asked`: it was named itself, not found in a store."""
+    """A diagnosed model; `run` if it is one of a store.
+
+    Attributes:
+        asked: It was asked for itself, not found in a store.
+        named: Its name was given, not made up from what it is.
+        folder: Of its diagnosis, by which a model that is met twice is known.
+    """
 
     name: str
     diagnosis: Diagnosis
     run: StoredRun | None = None
     asked: bool = True
+    named: bool = True
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ class Collected:
         runs: All finished runs, diagnosed or not.
         tables: By CSV file.
         claims: The content of claims.json files, each with the name of its folder.
-        figures: Name of a PNG file → its bytes.
+        figures: Name of its folder and of a PNG file → its bytes.
         notes: What could not be read or is not shown, in words.
     """
 
@@ -64,8 +74,9 @@ class Collected:
     runs: list[StoredRun] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     claims: list[tuple[str, Any]] = field(default_factory=list)
-    figures: dict[str, bytes] = field(default_factory=dict)
+    figures: dict[tuple[str, str], bytes] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    sources: dict[str, Path] = field(default_factory=dict)  # names of folders and files whose content is shown
 
     @property
     def empty(self) -> bool:
@@ -89,12 +100,12 @@ def collect(paths: Sequence[str | Path], *, runs: str | Path = "runs", diagnose:
     undiagnosed: list[StoredRun] = []
     for given in paths:
         name, path = _named(str(given))
-        if path.is_dir():
+        if os.path.isdir(path):
             _look(found, name, path, diagnose, undiagnosed)
-        elif path.suffix == ".csv" and path.is_file():
+        elif path.suffix == ".csv" and os.path.isfile(path):
             _read_table(found, path)
-        elif path.exists() or not _is_id(path):
-            raise InputError(f"There is nothing to show at {str(path)!r}. Expected {ACCEPTED}.")
+        elif os.path.exists(path) or not _is_id(path):
+            raise InputError(f"There is nothing to show at {_shortened(str(path))!r}. Expected {ACCEPTED}.")
         else:
             _add_run(found, Store(runs).load(str(path)), name, diagnose, undiagnosed)
     if undiagnosed:
@@ -104,20 +115,24 @@ def collect(paths: Sequence[str | Path], *, runs: str | Path = "runs", diagnose:
             "makes one; with --diagnose this command does it."
         )
     if found.empty:
-        raise InputError(f"There is nothing to show in {', '.join(map(str, paths))}. Expected {ACCEPTED}.")
+        why = "".join(f"\n  {note}" for note in found.notes)
+        raise InputError(f"There is nothing to show in {', '.join(map(str, paths))}. Expected {ACCEPTED}.{why}")
     found.models.sort(key=lambda model: not model.asked)
     name_runs(found.models)
     return found
 
 
 def _named(given: str) -> tuple[str, Path]:
-    """NAME=PATH in two; a path that exists as it is written is one."""
-    name, equals, path = given.partition("=")
-    try:
-        whole = Path(given).exists()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{given[:80]!r} is no path: {error}.") from error
-    return (name, Path(path)) if equals and path and not whole else ("", Path(given))
+    """NAME=PATH in two, at the first "=" after which there is a path or an id; a path that exists as written is one."""
+    if not given or os.path.exists(given):
+        return "", Path(given)
+    cuts = [(given[:i], Path(given[i + 1 :])) for i, sign in enumerate(given) if sign == "=" and given[i + 1 :]]
+    fitting = [(name, path) for name, path in cuts if os.path.exists(path) or _is_id(path)]
+    return [*fitting, *cuts, ("", Path(given))][0]
+
+
+def _shortened(text: str, most: int = 120) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _is_id(path: Path) -> bool:
@@ -136,21 +151,27 @@ def _look(found: Collected, name: str, path: Path, diagnose: bool, undiagnosed: 
                  diagnose, undiagnosed)  # fmt: skip
         return
     if (path / MAIN).is_file():
-        found.models.append(Model(name or path.name, Diagnosis.load(path, partial=True)))
+        if not _met(found, resolved, name, asked=True):
+            found.models.append(Model(name or resolved.name, _loaded(path), named=bool(name), folder=resolved))
+            _note_damage(found, path.name, found.models[-1].diagnosis)
         return
     for store in (path, path / "runs"):
         _look_through_store(found, Store(store), diagnose)
     for table in (path / "table.csv", *sorted((path / "tables").glob("*.csv"))):
         if table.is_file():
             _read_table(found, table)
+    if resolved in found.sources.values():
+        return
+    source = resolved.name if resolved.name not in found.sources else str(path)
+    found.sources[source] = resolved
     if (path / "claims.json").is_file():
         try:
-            found.claims.append((path.name, read_json(path / "claims.json")))
+            found.claims.append((source, read_json(path / "claims.json")))
         except StoreError as error:
             found.notes.append(f"The claims are not shown. {error}")
     for figure in sorted((path / "figures").glob("*.png")):
         try:
-            found.figures[figure.name] = figure.read_bytes()
+            found.figures[source, figure.name] = figure.read_bytes()
         except OSError as error:
             found.notes.append(f"The figure {figure.name} cannot be read: {error.strerror}.")
 
@@ -181,15 +202,74 @@ def _add_run(
 ) -> None:
     if all(run.path.resolve() != known.path.resolve() for known in found.runs):
         found.runs.append(run)
-    if not (run.path / "diagnosis" / MAIN).is_file():
-        if not diagnose:
-            undiagnosed.append(run)
-            return
-        run.diagnose(parts=PARTS)
-    diagnosis = run.load_diagnosis(partial=True)
-    if diagnose and any(not _kept(diagnosis, part) for part in PARTS):
-        diagnosis = run.diagnose(parts=PARTS)
-    found.models.append(Model(name, diagnosis, run, asked))
+    folder = (run.path / "diagnosis").resolve()
+    if _met(found, folder, name, asked=asked, run=run):
+        return
+    if not (folder / MAIN).is_file() and not diagnose:
+        undiagnosed.append(run)
+        return
+    diagnosis = _diagnosed(run) if diagnose else _loaded_of(run)
+    _note_damage(found, f"run {run.id}", diagnosis)
+    found.models.append(Model(name, diagnosis, run, asked, bool(name), folder))
+
+
+def _met(found: Collected, folder: Path, name: str, *, asked: bool, run: StoredRun | None = None) -> bool:
+    """Whether a model is already there. What this path says of it is added: a name, its run, that it was asked for."""
+    known = next((model for model in found.models if model.folder == folder), None)
+    if known is None:
+        return False
+    if name and not (known.named and known.name):
+        known.name, known.named = name, True
+    known.run = known.run or run
+    known.asked = known.asked or asked
+    return True
+
+
+def _loaded(folder: Path) -> Diagnosis:
+    try:
+        return Diagnosis.load(folder, partial=True)
+    except StoreError as error:
+        raise StoreError(
+            f"{error} Diagnose the model and save the diagnosis again, or leave this folder out."
+        ) from error
+
+
+def _loaded_of(run: StoredRun) -> Diagnosis:
+    try:
+        return run.load_diagnosis(partial=True)
+    except StoreError as error:
+        command = f"recombine diagnose {run.id} --out {run.path.parent}"
+        raise StoreError(f"{error} `{command}` makes it again, and so does this command with --diagnose.") from error
+
+
+def _diagnosed(run: StoredRun) -> Diagnosis:
+    """The run's diagnosis with all parts of the page. One that lacks some of them is made again with the settings it
+    had, and with every part that it held, so that nothing computed before is lost."""
+    folder = run.path / "diagnosis"
+    if not (folder / MAIN).is_file():
+        return run.diagnose(parts=PARTS)
+    try:
+        found = run.load_diagnosis(partial=True)
+    except StoreError:  # which parts there were is seen by their files
+        held = {part for part in ALL_PARTS if next(folder.glob(f"{part}[-.]*"), None) is not None}
+        return run.diagnose(parts=[part for part in ALL_PARTS if part in held or part in PARTS])
+    if all(_kept(found, part) for part in PARTS):
+        return found
+    chosen = {part for part in ALL_PARTS if found[part].missing.get(part) not in (NOT_CHOSEN, NOT_WRITTEN)}
+    method = read_json(folder / MAIN)["parts"].get("geometry", {}).get("facts", {}).get("method", "exact")
+    return run.diagnose(
+        parts=[part for part in ALL_PARTS if part in chosen or part in PARTS],
+        layers=list(found.layers),
+        geometry=method,
+        **{key: found.facts[key] for key in ("seed", "memory") if key in found.facts},
+    )
+
+
+def _note_damage(found: Collected, what: str, diagnosis: Diagnosis) -> None:
+    for part in PARTS:
+        reason = diagnosis[part].missing.get(part, "")
+        if reason not in (NOT_CHOSEN, NOT_WRITTEN) and reason.endswith("Diagnose the model again."):
+            found.notes.append(f"The {part} of {what} are not shown: {reason} With --diagnose this command does it.")
 
 
 def _kept(diagnosis: Diagnosis, part: str) -> bool:
@@ -200,6 +280,9 @@ def _kept(diagnosis: Diagnosis, part: str) -> bool:
 
 def _read_table(found: Collected, path: Path) -> None:
     name = path.stem if path.stem != "table" else path.parent.name
+    if path.resolve() in found.sources.values():
+        return
+    found.sources[str(path)] = path.resolve()
     try:
         if path.stat().st_size > MOST_TABLE_BYTES:
             raise ValueError(f"it is larger than {MOST_TABLE_BYTES >> 20} MB")

@@ -11,7 +11,7 @@ import numpy as np
 from recombine.diagnostics.scores import bootstrap_interval
 from recombine.diagnostics.summary import by_layer
 from recombine.report.collect import Model, Table
-from recombine.report.labels import groups_of, names_of
+from recombine.report.labels import distinct_names, groups_of, under_given_names
 from recombine.store import StoredRun
 
 QUANTITIES = {
@@ -69,12 +69,16 @@ def layer_curves(models: Sequence[Model], tables: Iterable[Table]) -> list[dict[
 
 
 def _series(models: Sequence[Model]) -> list[str]:
-    """Runs that differ only in their seed are one series; other models are one each."""
-    configs = [{k: v for k, v in m.run.config.to_dict().items() if k != "seed"} for m in models if m.run is not None]
-    names = iter(names_of(configs))
+    """Runs that differ only in their seed are one series, under the name given to one of them; other models are one
+    each."""
+    runs = [model.run for model in models if model.run is not None]
+    names = iter(distinct_names([_seedless(run) for run in runs], [run.id for run in runs]))
     series = [model.name if model.run is None else next(names) for model in models]
-    alone = {name for name in series if series.count(name) == 1}
-    return [model.name if name in alone else name for model, name in zip(models, series)]
+    return under_given_names(series, [model.name if model.named else None for model in models])
+
+
+def _seedless(run: StoredRun) -> dict[str, Any]:
+    return {key: value for key, value in run.config.to_dict().items() if key != "seed"}
 
 
 def _put_table(table: Table, put: Any) -> None:
@@ -113,13 +117,17 @@ def _points(found: Mapping[tuple[int, str], list[float]]) -> list[dict[str, Any]
     return points
 
 
-def error_scatter(runs: Sequence[StoredRun], tables: Iterable[Table]) -> list[dict[str, Any]]:
-    """A point per run: ID and OOD error, what it is, and the run it opens."""
+def error_scatter(
+    runs: Sequence[StoredRun], tables: Iterable[Table], names: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """A point per run: ID and OOD error, what it is, and the run it opens. `names`: those given to runs, by id."""
     points = []
     shown = [run for run in runs if run.summary.get("id_mse") and run.summary.get("ood_mse")]
-    seedless = groups_of([{k: v for k, v in run.config.to_dict().items() if k != "seed"} for run in shown])
-    for run, name in zip(shown, seedless):
-        points.append({"series": name, "run": run.id, "seed": run.config.seed,
+    given = [(names or {}).get(run.id) for run in shown]
+    named = under_given_names([run.config.seedless_hash for run in shown], given)
+    for run, kind, made in zip(shown, named, groups_of([_seedless(run) for run in shown])):
+        name = made if kind == run.config.seedless_hash else kind
+        points.append({"series": (names or {}).get(run.id, name), "run": run.id, "seed": run.config.seed,
                        "id": run.summary["id_mse"], "ood": run.summary["ood_mse"]})  # fmt: skip
     known = {point["run"] for point in points}
     for table in tables:

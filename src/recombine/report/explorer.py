@@ -19,6 +19,7 @@ from recombine.diagnostics.geometry import factorization_map
 from recombine.factors import FactorSpace
 from recombine.report.arrays import Blobs
 from recombine.report.collect import Model
+from recombine.scenes.scene import SCENES
 
 UNITS = 64  # shown per layer, of the 128 that a diagnosis keeps
 
@@ -40,6 +41,11 @@ class Group:
     @property
     def truth(self) -> Float[np.ndarray, "cell ..."] | None:
         return next((t for t in map(_truth, self.models) if t is not None), None)
+
+    @property
+    def row_0(self) -> str:
+        """Whether row 0 of a picture is drawn at the bottom or, as photographs have it, at the top."""
+        return "top" if any(_row_0(model) == "top" for model in self.models) else "bottom"
 
     @property
     def title(self) -> str:
@@ -64,6 +70,14 @@ def _held(diagnosis: Diagnosis) -> Bool[np.ndarray, " cell"]:
 
 def _truth(model: Model) -> Float[np.ndarray, "cell ..."] | None:
     return model.diagnosis["outputs"].arrays.get("truth")
+
+
+def _row_0(model: Model) -> str:
+    """As the scene has it, of which a run's configuration or else the diagnosis tells."""
+    if model.run is not None:
+        scene = SCENES.components.get(str(model.run.config.scene.get("kind")))
+        return getattr(scene, "row_0", "bottom")
+    return str(model.diagnosis.facts.get("row_0", "bottom"))
 
 
 def grouped(models: Sequence[Model]) -> list[Group]:
@@ -96,6 +110,7 @@ def group_json(group: Group, blobs: Blobs, *, units: int = UNITS, kernel: Any = 
     return {
         "title": group.title,
         "start": group.start,
+        "row_0": group.row_0,
         "factors": [
             {"name": name, "size": f.size, "low": f.low, "step": f.step, "kind": f.kind}
             for name, f in group.space.factors.items()

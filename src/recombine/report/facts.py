@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recombine.config import RunConfig
 from recombine.errors import InputError
-from recombine.report.labels import flat, short_names_of
+from recombine.report.labels import distinct_names, flat
 from recombine.store import StoredRun
 
 FACTS = ("steps", "stopped_early", "seconds", "finished", "device", "threads", "versions", "summary")
 
 
-def facts_json(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
-    """A record per run: name, configuration, what happened, and commands."""
-    names = short_names_of([run.config.to_dict() for run in runs])
+def facts_json(runs: Sequence[StoredRun], given: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """A record per run: name, configuration, what happened, and commands. `given`: names given to runs, by id."""
+    made = distinct_names([run.config.to_dict() for run in runs], [run.id for run in runs])
+    names = [(given or {}).get(run.id, name) for run, name in zip(runs, made)]
     return [
         {
             "run": run.id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +36,43 @@ def names_of(configs: Sequence[Mapping[str, Any]]) -> list[str]:
             for config in flats]  # fmt: skip
 
 
-def short_names_of(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """`names_of`, or where so much differs that names become sentences only decoder and code."""
-    names = names_of(configs)
-    return names if all(len(name) <= LONGEST for name in names) else [_head(flat(config)) for config in configs]
+def distinct_names(configs: Sequence[Mapping[str, Any]], runs: Sequence[str]) -> list[str]:
+    """A name for each configuration, no longer than `LONGEST`, and the same for equal ones only.
+
+    Where so much differs that names would become sentences, configurations are named among those with the same scene
+    and hold-out; what that leaves too long or alike is told apart by seed and id (of the first run in `runs` that has
+    the configuration).
+    """
+    keys = [json.dumps(config, sort_keys=True) for config in configs]
+    first = {key: i for i, key in reversed(list(enumerate(keys)))}
+    kept = sorted(first.values())
+    names = dict(zip(kept, names_of([configs[i] for i in kept])))
+    if _unclear(names.values()):
+        circles: dict[str, list[int]] = {}
+        for i in kept:
+            circle = json.dumps([configs[i].get("scene"), configs[i].get("holdout")], sort_keys=True)
+            circles.setdefault(circle, []).append(i)
+        for circle in circles.values():
+            names |= dict(zip(circle, names_of([configs[i] for i in circle])))
+        counts = Counter(names.values())
+        for i, name in names.items():
+            if len(name) > LONGEST or counts[name] > 1:
+                seed = f", seed {configs[i]['seed']}" if "seed" in configs[i] else ""
+                names[i] = f"{_head(flat(configs[i]))}{seed}, run {runs[i][:8]}"
+    return [names[first[key]] for key in keys]
+
+
+def under_given_names(made: Sequence[str], given: Sequence[str | None]) -> list[str]:
+    """Names of series, where the only name given to one of a series' members is the name of all of them."""
+    known: dict[str, set[str]] = {}
+    for name, own in zip(made, given):
+        known.setdefault(name, set()).update([own] if own else [])
+    return [next(iter(known[name])) if len(known[name]) == 1 else name for name in made]
+
+
+def _unclear(names: Iterable[str]) -> bool:
+    names = list(names)
+    return len(set(names)) < len(names) or any(len(name) > LONGEST for name in names)
 
 
 def groups_of(configs: Sequence[Mapping[str, Any]], most: int = 12) -> list[str]:
@@ -68,22 +102,35 @@ def _says(config: Mapping[str, Any], key: str) -> bool:
 
 
 def _said(key: str, value: Any) -> str:
-    word = key.rpartition(".")[2].replace("_", " ")
-    if value is True:
-        return word
+    group, _, word = key.rpartition(".")
+    word = word.replace("_", " ")
+    if key.endswith(".kind"):
+        return f"{value} {group}"
     if key.endswith(".terms") and isinstance(value, Mapping):
         return " + ".join(value)
-    if key.endswith(".kind"):
-        return f"{value} {key.partition('.')[0]}"
-    return f"{word} {value if isinstance(value, str) else json.dumps(value)}"
+    word = f"{group} {word}" if group == "holdout" else word  # "seed" alone is the run's
+    return word if value is True else f"{word} {_plain(value)}"
+
+
+def _plain(value: Any) -> str:
+    """A setting in words, without brackets and quotes: a factor by its size, others by their contents."""
+    if isinstance(value, Mapping):
+        if "size" in value and "kind" in value:
+            return f"{value['kind']} {value['size']}"
+        return " × ".join(f"{key} {_plain(content)}" for key, content in value.items())
+    if isinstance(value, list | tuple):
+        return " ".join(map(_plain, value))
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def name_runs(models: Iterable[Model]) -> None:
     """Give every model without a name one, and tell equal names apart."""
     models = list(models)
-    unnamed = [model for model in models if not model.name and model.run is not None]
-    for model, name in zip(unnamed, names_of([m.run.config.to_dict() for m in unnamed if m.run is not None])):
-        model.name = name
+    of_runs = [(model, model.run) for model in models if model.run is not None]
+    names = distinct_names([run.config.to_dict() for _, run in of_runs], [run.id for _, run in of_runs])
+    for (model, _), name in zip(of_runs, names):
+        if not model.name:
+            model.name, model.named = name, False
     seen: dict[str, int] = {}
     for model in models:
         name = model.name or "model"

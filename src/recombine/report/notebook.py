@@ -55,11 +55,20 @@ def explore(
         >>> rc.explore({"baseline": first.diagnosis, "stripes": second.diagnosis})  # doctest: +SKIP
     """
     named: list[tuple[str, Diagnosis]] = []
+    wrong: list[object] = []
     for given in diagnoses:
         if isinstance(given, Mapping):
             named += given.items()
-        else:
+        elif isinstance(given, Diagnosis):
             named.append((str(given.source.get("run", f"model {len(named) + 1}")), given))
+        else:
+            wrong.append(given)
+    wrong += [diagnosis for _, diagnosis in named if not isinstance(diagnosis, Diagnosis)]
+    if wrong:
+        raise InputError(
+            f"explore shows diagnoses, or a mapping of names to them. Got {type(wrong[0]).__name__} instead; "
+            "rc.diagnose(…) makes a diagnosis, and a run has one as run.diagnosis."
+        )
     if not named:
         raise InputError("There is nothing to explore. Give a diagnosis, for example rc.explore(rc.diagnose(…)).")
     models = [Model(name, diagnosis) for name, diagnosis in named]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +15,7 @@ import numpy as np
 
 import recombine
 from recombine.diagnostics.part import json_able
-from recombine.errors import InputError
+from recombine.errors import InputError, StoreError
 from recombine.files import write_text
 from recombine.report.arrays import Blobs
 from recombine.report.claims import claims_json
@@ -71,9 +72,10 @@ def build(
     groups = grouped(chosen)
     claims, notes = claims_json(collected.claims, collected.figures if figures else {}, blobs)
     notes = [*collected.notes, *notes, *left_out]
+    given = {model.run.id: model.name for model in collected.models if model.run is not None and model.named}
     curves = {
         "layers": [] if embedded else layer_curves(collected.models, collected.tables),
-        "scatter": error_scatter(collected.runs, collected.tables),
+        "scatter": error_scatter(collected.runs, collected.tables, given),
         "thresholds": threshold_points(collected.tables),
         "tables": plain_tables(collected.tables),
     }
@@ -87,7 +89,7 @@ def build(
         ),
         "curves": curves,
         "claims": claims,
-        "runs": facts_json(collected.runs),
+        "runs": facts_json(collected.runs, given),
         "footer": _footer(groups, units),
         "vendor": blobs.add_bytes(_libraries(), "chart library") if any(curves.values()) else None,
     }
@@ -106,13 +108,23 @@ def write_report(collected: Collected, path: Path, *, max_mb: float = MAX_MB, **
             written then.
         StoreError: if the file cannot be written.
     """
-    if path.is_dir():
-        raise InputError(f"{path} is a folder. Give the name of an HTML file, for example -o {path / 'report.html'}.")
+    check_target(path)
     page = build(collected, **options)
     if page.megabytes > max_mb:
         raise InputError(_too_large(page, max_mb))
     write_text(path, page.html)
     return page
+
+
+def check_target(path: Path) -> None:
+    """Refuse a place where no file can be written, before anything long begins."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder. Give the name of an HTML file, for example -o {path / 'report.html'}.")
+    above = next(folder for folder in (path.parent, *path.parent.absolute().parents) if folder.exists())
+    if not above.is_dir():
+        raise StoreError(f"Could not write {path}: {above} is a file, not a folder. Choose another place with -o.")
+    if not os.access(above, os.W_OK):
+        raise StoreError(f"Could not write {path}: {above} may not be written to. Choose another place with -o.")
 
 
 def _too_large(page: Page, max_mb: float) -> str:

@@ -19,7 +19,7 @@ const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG,
 
 function number(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  if (typeof value !== "number") return String(value);
+  if (typeof value !== "number" || Number.isSafeInteger(value)) return String(value);
   if (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e5)) return value.toExponential(digits - 1);
   return String(Number(value.toPrecision(digits)));
 }
@@ -53,12 +53,16 @@ function choice(label, options, value, change) {
     { "aria-label": label, on: { change: () => change(Number(select.value)) } },
     options.map((name, i) => el("option", { value: i, selected: i === value }, name)),
   );
-  return {
-    root: el("label", {}, label, select),
-    set: (i) => {
-      select.value = String(i);
-    },
-  };
+  return { root: el("label", {}, label, select) };
+}
+
+// New content for a box whose user may be in it: the control that had the focus has it again.
+function refill(box, ...children) {
+  const label = box.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+  box.replaceChildren(...children);
+  if (label === null) return;
+  const same = [...box.querySelectorAll("[aria-label]")].find((node) => node.getAttribute("aria-label") === label);
+  same?.focus({ preventScroll: true });
 }
 
 const gap = (text) => el("div", { class: "gap" }, text);

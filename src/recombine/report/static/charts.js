@@ -1,6 +1,13 @@
 // Charts over layers, seeds and sizes, drawn by Observable Plot, which is in this file too and runs when first needed.
-const SERIES = ["#3b8ad9", "#e08a00", "#17a673", "#cc6fa3", "#8a6fd1", "#d55e00", "#6aa5c7", "#8a8a8a"];
+const SERIES = ["#3b8ad9", "#c97a00", "#159a6b", "#cc6fa3", "#8a6fd1", "#d55e00", "#4f93b8", "#8a8a8a"];
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wye", "times"];
+const MANY = 10; // series from which on a legend lets one hide some
+const colourOf = (i) => SERIES[i % 8];
+const symbolOf = (i) => (i + Math.floor(i / 8)) % 8; // shifted in every round, so that no pair comes back soon
+const looks = (names) => ({
+  color: { domain: names, range: names.map((_, i) => colourOf(i)) },
+  symbol: { domain: names, range: names.map((_, i) => SYMBOLS[symbolOf(i)]) },
+});
 
 let plotting = null;
 function loadPlot() {
@@ -14,6 +21,7 @@ function loadPlot() {
 // Draw when it comes into view and whenever its width changes.
 function chartBox(draw) {
   const box = el("div", { class: "chart" });
+  box.redraw = () => seen && redraw();
   let width = 0;
   let seen = false;
   const redraw = async () => {
@@ -51,22 +59,30 @@ function chartBox(draw) {
   return box;
 }
 
-function legend(names) {
+// Names with their colours and symbols; of many, each shows or hides its series. `hidden` is filled with their names.
+function legend(names, hidden, act) {
+  const entry = (name, i) => [
+    svg(
+      "svg",
+      { viewBox: "-7 -7 14 14", "aria-hidden": "true" },
+      svg("path", { d: symbolPath(symbolOf(i)), fill: "none", stroke: colourOf(i), "stroke-width": 2 }),
+    ),
+    el("span", { "data-text": true }, name),
+  ];
+  const toggle = (name, i) => {
+    const click = () => {
+      if (!hidden.delete(name)) hidden.add(name);
+      button.setAttribute("aria-pressed", String(!hidden.has(name)));
+      act();
+    };
+    const button = el("button", { type: "button", "aria-pressed": "true", on: { click } }, entry(name, i));
+    return button;
+  };
+  const many = names.length > MANY;
   return el(
     "div",
-    { class: "legend" },
-    names.map((name, i) =>
-      el(
-        "span",
-        {},
-        svg(
-          "svg",
-          { viewBox: "-7 -7 14 14", "aria-hidden": "true" },
-          svg("path", { d: symbolPath(i), fill: "none", stroke: SERIES[i % SERIES.length], "stroke-width": 2 }),
-        ),
-        el("span", { "data-text": true }, name),
-      ),
-    ),
+    { class: "legend", role: many ? "group" : null, "aria-label": many ? "Series shown" : null },
+    names.map((name, i) => (many ? toggle(name, i) : el("span", {}, entry(name, i)))),
   );
 }
 
@@ -80,7 +96,7 @@ function symbolPath(i) {
     "M0 -5L1.5 -1.5L5 -1L2 1.5L3 5L0 3L-3 5L-2 1.5L-5 -1L-1.5 -1.5Z",
     "M0 0V5M0 0L-4 -3M0 0L4 -3",
     "M-4 -4L4 4M-4 4L4 -4",
-  ][i % 8];
+  ][i];
 }
 
 const LOOK = { background: "transparent", color: "inherit", fontSize: "12px", overflow: "visible" };
@@ -92,43 +108,48 @@ function layerChart(chart) {
   const banded = points.filter((p) => p.low !== null);
   const seeds = [...new Set(points.map((p) => p.seeds))].toSorted((a, b) => a - b);
   const ticks = [...new Set(points.map((p) => p.depth))].toSorted((a, b) => a - b);
-  const name = (d) => shortLayer((points.find((p) => p.depth === d) || {}).layer ?? d);
+  const named = new Map(ticks.map((d) => [d, new Set(points.filter((p) => p.depth === d).map((p) => p.layer))]));
+  const agree = ticks.every((d) => named.get(d).size === 1); // else layers of different names share a place
+  const name = (d) =>
+    named.get(d)?.size === 1 && (agree || named.get(d).has("in")) ? shortLayer([...named.get(d)][0]) : d;
+  const hidden = new Set();
   const [domain, cut] = domainOf(chart, points);
   const panel = card(chart.title);
   panel.root.dataset.quantity = chart.quantity;
+  const shown = (given) => given.filter((p) => !hidden.has(p.series));
+  const box = chartBox((Plot, width) =>
+    Plot.plot({
+      width,
+      height: height(width),
+      style: LOOK,
+      marginLeft: 46,
+      marginBottom: 36,
+      ariaLabel: chart.title,
+      x: { label: "layer", ticks, tickFormat: name, inset: 12 },
+      y: { label: null, grid: true, domain, nice: true },
+      clip: cut,
+      ...looks(names),
+      marks: [
+        banded.length
+          ? Plot.areaY(shown(banded), { x: "depth", y1: "low", y2: "high", fill: "series", fillOpacity: 0.18 })
+          : null,
+        Plot.lineY(shown(points), { x: "depth", y: "mean", stroke: "series", strokeWidth: 1.8 }),
+        Plot.dot(shown(points), {
+          x: "depth",
+          y: "mean",
+          stroke: "series",
+          symbol: "series",
+          r: 3.5,
+          title: (p) =>
+            `${p.series}\n${p.layer}: ${number(p.mean)}${p.low === null ? "" : ` [${number(p.low)}, ${number(p.high)}]`}\n${p.seeds} ${p.seeds === 1 ? "seed" : "seeds"}`,
+          tip: true,
+        }),
+      ],
+    }),
+  );
   panel.body.append(
-    legend(names),
-    chartBox((Plot, width) =>
-      Plot.plot({
-        width,
-        height: height(width),
-        style: LOOK,
-        marginLeft: 46,
-        marginBottom: 36,
-        ariaLabel: chart.title,
-        x: { label: "layer", ticks, tickFormat: name, inset: 12 },
-        y: { label: null, grid: true, domain, nice: true },
-        clip: cut,
-        color: { domain: names, range: SERIES },
-        symbol: { domain: names, range: SYMBOLS },
-        marks: [
-          banded.length
-            ? Plot.areaY(banded, { x: "depth", y1: "low", y2: "high", fill: "series", fillOpacity: 0.18 })
-            : null,
-          Plot.lineY(points, { x: "depth", y: "mean", stroke: "series", strokeWidth: 1.8 }),
-          Plot.dot(points, {
-            x: "depth",
-            y: "mean",
-            stroke: "series",
-            symbol: "series",
-            r: 3.5,
-            title: (p) =>
-              `${p.series}\n${p.layer}: ${number(p.mean)}${p.low === null ? "" : ` [${number(p.low)}, ${number(p.high)}]`}\n${p.seeds} ${p.seeds === 1 ? "seed" : "seeds"}`,
-            tip: true,
-          }),
-        ],
-      }),
-    ),
+    legend(names, hidden, box.redraw),
+    box,
     el(
       "p",
       { class: "note" },
@@ -162,54 +183,53 @@ function scatterChart(points) {
   panel.root.id = "scatter";
   const answer = el("p", { class: "note", role: "status" }, "Each point opens its run.");
   const ends = [Math.min(...points.flatMap((p) => [p.id, p.ood])), Math.max(...points.flatMap((p) => [p.id, p.ood]))];
-  panel.body.append(
-    legend(names),
-    chartBox((Plot, width) => {
-      const chart = Plot.plot({
-        width,
-        height: height(width),
-        style: LOOK,
-        marginLeft: 56,
-        marginBottom: 40,
-        ariaLabel: "ID against OOD error",
-        x: { type: "log", label: "ID mean squared error", grid: true, ticks: 5, tickFormat: ".0e" },
-        y: { type: "log", label: "OOD mean squared error", grid: true, ticks: 5, tickFormat: ".0e" },
-        color: { domain: names, range: SERIES },
-        symbol: { domain: names, range: SYMBOLS },
-        marks: [
-          Plot.line(
-            [
-              [ends[0], ends[0]],
-              [ends[1], ends[1]],
-            ],
-            { stroke: "currentColor", strokeOpacity: 0.35, strokeDasharray: "4 4" },
-          ),
-          Plot.dot(points, {
+  const hidden = new Set();
+  const written = ends[1] / ends[0] < 10 ? (v) => number(v) : ".0e"; // within a decade one digit does not tell ticks apart
+  const box = chartBox((Plot, width) => {
+    const shown = points.filter((p) => !hidden.has(p.series));
+    const chart = Plot.plot({
+      width,
+      height: height(width),
+      style: LOOK,
+      marginLeft: 56,
+      marginBottom: 40,
+      ariaLabel: "ID against OOD error",
+      x: { type: "log", label: "ID mean squared error", grid: true, ticks: width < 420 ? 3 : 5, tickFormat: written },
+      y: { type: "log", label: "OOD mean squared error", grid: true, ticks: 5, tickFormat: written },
+      ...looks(names),
+      marks: [
+        Plot.line(
+          [
+            [ends[0], ends[0]],
+            [ends[1], ends[1]],
+          ],
+          { stroke: "currentColor", strokeOpacity: 0.35, strokeDasharray: "4 4" },
+        ),
+        Plot.dot(shown, {
+          x: "id",
+          y: "ood",
+          stroke: "series",
+          symbol: "series",
+          r: 5,
+          strokeWidth: 1.8,
+          fill: "series",
+          fillOpacity: 0.25,
+        }),
+        Plot.tip(
+          shown,
+          Plot.pointer({
             x: "id",
             y: "ood",
-            stroke: "series",
-            symbol: "series",
-            r: 5,
-            strokeWidth: 1.8,
-            fill: "series",
-            fillOpacity: 0.25,
+            title: (p) =>
+              `${p.series}\nrun ${p.run ?? "unknown"}, seed ${p.seed ?? "–"}\nID ${number(p.id, 2)}, OOD ${number(p.ood, 2)}`,
           }),
-          Plot.tip(
-            points,
-            Plot.pointer({
-              x: "id",
-              y: "ood",
-              title: (p) =>
-                `${p.series}\nrun ${p.run ?? "unknown"}, seed ${p.seed ?? "–"}\nID ${number(p.id, 2)}, OOD ${number(p.ood, 2)}`,
-            }),
-          ),
-        ],
-      });
-      linkDots(chart, points, answer);
-      return chart;
-    }),
-    answer,
-  );
+        ),
+      ],
+    });
+    linkDots(chart, shown, answer);
+    return chart;
+  });
+  panel.body.append(legend(names, hidden, box.redraw), box, answer);
   return panel.root;
 }
 
@@ -258,48 +278,50 @@ function thresholdChart(points) {
   const references = names.flatMap((name) =>
     [low, high].map((n) => ({ series: name, n, samples: middle(name) * n ** power(name) })),
   );
+  const hidden = new Set();
+  const shown = (given) => given.filter((p) => !hidden.has(p.series));
+  const box = chartBox((Plot, width) =>
+    Plot.plot({
+      width,
+      height: height(width),
+      style: LOOK,
+      marginLeft: 52,
+      marginBottom: 40,
+      ariaLabel: "Threshold by N",
+      x: {
+        type: "log",
+        label: "N",
+        ticks: [...new Set(sizes)].toSorted((a, b) => a - b),
+        tickFormat: "d",
+        inset: 16,
+      },
+      y: { type: "log", label: "samples to 90 % OOD localization", grid: true, ticks: 5, tickFormat: "~s" },
+      ...looks(names),
+      marks: [
+        Plot.line(shown(references), {
+          x: "n",
+          y: "samples",
+          z: "series",
+          stroke: "series",
+          strokeDasharray: "5 4",
+          strokeOpacity: 0.7,
+        }),
+        Plot.dot(shown(points), {
+          x: "n",
+          y: "samples",
+          stroke: "series",
+          symbol: "series",
+          r: 4.5,
+          title: (p) =>
+            `${p.series}\nN = ${p.n}: ${number(p.samples)}${p.seed === null || p.seed === undefined ? "" : `\nseed ${p.seed}`}`,
+          tip: true,
+        }),
+      ],
+    }),
+  );
   panel.body.append(
-    legend(names),
-    chartBox((Plot, width) =>
-      Plot.plot({
-        width,
-        height: height(width),
-        style: LOOK,
-        marginLeft: 52,
-        marginBottom: 40,
-        ariaLabel: "Threshold by N",
-        x: {
-          type: "log",
-          label: "N",
-          ticks: [...new Set(sizes)].toSorted((a, b) => a - b),
-          tickFormat: "d",
-          inset: 16,
-        },
-        y: { type: "log", label: "samples to 90 % OOD localization", grid: true, ticks: 5, tickFormat: "~s" },
-        color: { domain: names, range: SERIES },
-        symbol: { domain: names, range: SYMBOLS },
-        marks: [
-          Plot.line(references, {
-            x: "n",
-            y: "samples",
-            z: "series",
-            stroke: "series",
-            strokeDasharray: "5 4",
-            strokeOpacity: 0.7,
-          }),
-          Plot.dot(points, {
-            x: "n",
-            y: "samples",
-            stroke: "series",
-            symbol: "series",
-            r: 4.5,
-            title: (p) =>
-              `${p.series}\nN = ${p.n}: ${number(p.samples)}${p.seed === null || p.seed === undefined ? "" : `\nseed ${p.seed}`}`,
-            tip: true,
-          }),
-        ],
-      }),
-    ),
+    legend(names, hidden, box.redraw),
+    box,
     el("p", { class: "note" }, "Dashed: growth as N³ (bumps alone) and as N (with stripes), through the median point."),
   );
   return panel.root;

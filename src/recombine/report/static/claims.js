@@ -12,7 +12,7 @@ function buildClaims(main) {
   const list = el("div", { class: "card" });
   for (const row of rows) {
     const text = row.text ?? row.statement ?? row.title ?? "";
-    const facts = Object.entries(row).filter(([key, value]) => !FOLDED.has(key) && value !== null);
+    const facts = Object.entries(row).filter(([key, value]) => !FOLDED.has(key) && !isEmpty(value));
     const pictures = el("div", { class: "body" });
     const details = el(
       "details",
@@ -21,17 +21,8 @@ function buildClaims(main) {
       el(
         "div",
         {},
-        el(
-          "table",
-          {},
-          el(
-            "tbody",
-            {},
-            facts.map(([key, value]) =>
-              el("tr", {}, el("th", { scope: "row" }, key.replaceAll("_", " ")), el("td", {}, plain(value))),
-            ),
-          ),
-        ),
+        el("table", {}, el("tbody", {}, facts.filter(([, value]) => !isRecords(value)).map(factRow))),
+        facts.filter(([, value]) => isRecords(value)).map(([key, value]) => records(value, key.replaceAll("_", " "))),
         pictures,
       ),
     );
@@ -61,11 +52,47 @@ function verdictMark(verdict) {
   return el("span", { class: `verdict ${kind}` }, String(verdict ?? "no verdict"));
 }
 
+const isEmpty = (value) => value === null || value === undefined || value === "";
+const isRecords = (value) =>
+  Array.isArray(value) && value.length > 0 && value.every((v) => !isPlain(v) && !Array.isArray(v));
+const isPlain = (value) => value === null || typeof value !== "object";
+const factRow = ([key, value]) =>
+  el("tr", {}, el("th", { scope: "row" }, key.replaceAll("_", " ")), el("td", {}, plain(value)));
+
+// Any value from a file, for reading: intervals and lists in a line, records as tables.
 function plain(value) {
-  if (Array.isArray(value) && value.every((v) => v === null || typeof v !== "object"))
-    return value.length === 2 ? `[${value.map((v) => number(v)).join(", ")}]` : value.map((v) => number(v)).join(", ");
-  if (value !== null && typeof value === "object") return el("pre", {}, JSON.stringify(value, null, 1));
-  return number(value, 4);
+  if (isPlain(value)) return number(value, 4);
+  if (Array.isArray(value)) {
+    if (value.every(isPlain)) {
+      const text = value.map((v) => number(v)).join(", ");
+      return value.length === 2 ? `[${text}]` : text;
+    }
+    return isRecords(value) ? records(value, "records") : value.map((v) => el("div", {}, plain(v)));
+  }
+  const entries = Object.entries(value);
+  if (entries.every(([, v]) => isPlain(v))) return entries.map(([key, v]) => `${key}: ${number(v)}`).join(", ");
+  return el("table", {}, el("tbody", {}, entries.map(factRow)));
+}
+
+// A row per record; what is most asked for first, columns without content left out.
+const FIRST = ["part", "verdict", "statistic", "interval", "definition"];
+function records(rows, title) {
+  const filled = new Set(rows.flatMap((row) => Object.keys(row).filter((key) => !isEmpty(row[key]))));
+  const keys = [...FIRST.filter((key) => filled.has(key)), ...[...filled].filter((key) => !FIRST.includes(key))];
+  const head = keys.map((key) => el("th", { scope: "col" }, key.replaceAll("_", " ")));
+  const cell = (key, value) => {
+    const shown = isEmpty(value) ? "–" : key === "verdict" ? verdictMark(value) : plain(value);
+    return el("td", { class: typeof shown === "string" && shown.length > 24 ? "long" : null }, shown);
+  };
+  const body = rows.map((row) =>
+    el(
+      "tr",
+      {},
+      keys.map((key) => cell(key, row[key])),
+    ),
+  );
+  const table = el("table", { class: "records" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body));
+  return el("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": title }, table);
 }
 
 // Pictures are painted on canvases: the page's policy lets no image be fetched, not even from itself.
@@ -92,7 +119,7 @@ async function showFigures(place, names, figures) {
       canvas.width = picture.width;
       canvas.height = picture.height;
       canvas.getContext("2d").drawImage(picture, 0, 0);
-      button.addEventListener("click", () => download(file, name));
+      button.addEventListener("click", () => download(file, name.replace(/.*\//, "")));
     } catch (error) {
       canvas.replaceWith(gap(`This figure cannot be shown: ${error.message}.`));
     }

@@ -1,4 +1,4 @@
-// Colour maps (from matplotlib, safe for the colour-blind) and painting of arrays, first row at the bottom.
+// Colour maps (from matplotlib, safe for the colour-blind) and painting of arrays, first row at the bottom or at the top.
 const MAPS = {};
 const NOTHING = 0x60808080;
 

@@ -1,5 +1,13 @@
 // The explorer: pick a cell of the factor plane and see the truth, what each model makes of it, and why.
-const SIDES = ["D(x, ȳ) + D(x̄, y): mean codes", "mean of trained outputs that share a value"];
+const SIDES = (group) => [`${sumText(group)}: mean codes`, "mean of trained outputs that share a value"];
+
+// D(x, ȳ) + D(x̄, y) for these factors; in words where their names are longer than a letter.
+function sumText(group) {
+  const names = group.factors.map((factor) => factor.name);
+  if (names.some((name) => name.length > 1)) return "sum over factors of D(its value, the others' mean)";
+  const bar = (name) => `${name}\u0304`.normalize("NFC");
+  return names.map((_, i) => `D(${names.map((name, j) => (i === j ? name : bar(name))).join(", ")})`).join(" + ");
+}
 
 function buildExplorer(main) {
   const section = el(
@@ -34,16 +42,13 @@ function buildExplorer(main) {
   left.body.append(colourChoice, el("div", { class: "plane" }, sides.up, plane.root, sides.along), bar, sliders);
   const right = card("Truth and models");
   const readout = el("div", { class: "readout" });
-  const sideChoice = choice("Superposition", SIDES, state.side, (i) => {
-    state.side = i;
-    changed("cell");
-  });
+  const sideChoice = el("div", { class: "controls" });
   const grid = el("div", { class: "compare" });
   const verdicts = el("div");
   right.body.append(
     readout,
     el("div", { class: "scroller" }, grid),
-    el("div", { class: "controls" }, sideChoice.root),
+    sideChoice,
     el("details", {}, el("summary", {}, "What the diagnoses say"), verdicts),
   );
   section.append(
@@ -56,9 +61,9 @@ function buildExplorer(main) {
 
   function buildControls() {
     const group = theGroup();
-    controls.replaceChildren();
+    const choices = [];
     if (DATA.groups.length > 1) {
-      controls.append(
+      choices.push(
         choice(
           "Factor space",
           DATA.groups.map((g) => g.title),
@@ -74,7 +79,7 @@ function buildExplorer(main) {
     const names = group.factors.map((f) => f.name);
     if (names.length > 2) {
       ["Across", "Up"].forEach((label, i) =>
-        controls.append(
+        choices.push(
           choice(label, names, state.axes[i], (axis) => {
             if (axis === state.axes[1 - i]) state.axes[1 - i] = state.axes[i];
             state.axes[i] = axis;
@@ -83,7 +88,9 @@ function buildExplorer(main) {
         ),
       );
     }
-    sliders.replaceChildren(
+    refill(controls, ...choices);
+    refill(
+      sliders,
       ...group.factors.map((factor, axis) => {
         if (names.length <= 2 || state.axes.includes(axis)) return "";
         const shown = el("output", {}, valueOf(factor, state.at[axis]));
@@ -104,7 +111,8 @@ function buildExplorer(main) {
         return el("label", { class: "field" }, factor.name, input, shown);
       }),
     );
-    colourChoice.replaceChildren(
+    refill(
+      colourChoice,
       choice(
         "Error of",
         group.models.map((m) => m.name),
@@ -115,7 +123,8 @@ function buildExplorer(main) {
         },
       ).root,
     );
-    chips.replaceChildren(
+    refill(
+      chips,
       ...(group.models.length < 2
         ? []
         : group.models.map((model, i) =>
@@ -137,7 +146,13 @@ function buildExplorer(main) {
             ),
           )),
     );
-    sideChoice.set(state.side);
+    refill(
+      sideChoice,
+      choice("Superposition", SIDES(group), state.side, (i) => {
+        state.side = i;
+        changed("cell");
+      }).root,
+    );
     sides.draw(group);
   }
 
@@ -172,7 +187,10 @@ function buildExplorer(main) {
       ...cells.models.map((c) => c.output.figure),
       legend("output − truth", colourBar("difference", "−", "+")),
       ...cells.models.map((c) => c.difference.figure),
-      legend("superposition", el("span", {}, "what adding up remembered pictures would give, at its best scale")),
+      legend(
+        "superposition",
+        el("span", { "data-text": true }, "what adding up remembered pictures would give, at its best scale"),
+      ),
       ...cells.models.map((c) => c.sum.figure),
     );
     verdicts.replaceChildren(
@@ -198,7 +216,7 @@ function buildExplorer(main) {
         0,
         1,
       );
-      bar.append(group.ready ? gap(lacking(model, "errors")) : colourBar("magma", "–", "–"), LANDSCAPE());
+      bar.append(group.ready ? gap(lacking(model, "errors")) : colourBar("magma", "–", "–"), landscapeNote(model));
       return;
     }
     const logs = group.models.filter((m) => m.loaded.mse).map((m) => m.loaded.mse.range.map(Math.log10));
@@ -210,7 +228,7 @@ function buildExplorer(main) {
       low,
       high,
     );
-    bar.append(colourBar("magma", number(10 ** low, 2), number(10 ** high, 2)), LANDSCAPE());
+    bar.append(colourBar("magma", number(10 ** low, 2), number(10 ** high, 2)), landscapeNote(model));
   }
 
   function drawCell() {
@@ -219,7 +237,11 @@ function buildExplorer(main) {
     const held = group.loaded.held ? group.loaded.held.at(cell) > 0.5 : false;
     readout.replaceChildren(
       el("b", { id: "place", "data-text": true }, placeText(group, state.at)),
-      el("span", { class: `tag ${held ? "held" : "seen"}` }, held ? "never trained on" : "trained on"),
+      el(
+        "span",
+        { class: `tag ${held ? "held" : "seen"}`, "data-text": true },
+        held ? "never trained on" : "trained on",
+      ),
     );
     const truth = group.loaded.truth && pictureOf(group.loaded.truth, cell);
     show(cells.truth, held, truth, group.truth ? group.loaded.failed.truth : "no truth was given", (p, c) =>
@@ -259,7 +281,8 @@ function buildExplorer(main) {
   });
 }
 
-const LANDSCAPE = () => el("p", { class: "note" }, "mean squared error, log scale");
+const landscapeNote = (model) =>
+  el("p", { class: "note", "data-text": true }, `mean squared error of ${model.name}, log scale`);
 
 function modelHead(model) {
   const errors = model.errors || {};

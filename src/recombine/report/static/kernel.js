@@ -24,10 +24,12 @@ function buildKernel(main) {
   const first = el("canvas", { id: "pair-a" });
   const second = el("canvas", { id: "pair-b" });
   const captions = [el("figcaption", { "data-text": true }), el("figcaption", { "data-text": true })];
-  const verdict = el("p", { class: "wide", id: "pair-value", "data-text": true });
+  const verdict = el("p", { class: "wide", id: "pair-value", "data-text": true, "aria-live": "polite" });
   const agreement = el("p", { class: "wide note" });
   const bar = el("div", {}, colourBar("viridis", "–", "–"));
   measured.figure.append(bar);
+  const key = el("div", { class: "legend", id: "kernel-key" });
+  binary.figure.append(key);
   const body = el(
     "div",
     { class: "kernels" },
@@ -65,7 +67,8 @@ function buildKernel(main) {
 
   function buildControls() {
     const group = theGroup();
-    controls.replaceChildren(
+    refill(
+      controls,
       choice(
         "Model",
         group.models.map((m) => m.name),
@@ -112,9 +115,8 @@ function buildKernel(main) {
     }
     const places = kernel.cells.map((cell) => positions(group, cell));
     current = { model, kernel, numbers, n, places, name };
+    state.entry ??= [kernel.n_id + Math.floor((n - kernel.n_id) / 2), Math.floor(kernel.n_id / 2)];
     state.entry = state.entry.map((v) => clamp(v, 0, n - 1));
-    if (state.entry[0] === 0 && state.entry[1] === 0)
-      state.entry = [Math.min(n - 1, kernel.n_id + Math.floor((n - kernel.n_id) / 2)), Math.floor(kernel.n_id / 2)];
     const [low, high] = numbers.range;
     const map = colourMap("viridis");
     const span = high - low || 1;
@@ -127,7 +129,8 @@ function buildKernel(main) {
     const ink = [map[20], map[map.length - 20]];
     binary.draw(n, kernel.n_id, (i) => ink[Number(shares(places, Math.floor(i / n), i % n))]);
     measured.title.textContent = `${SIMILARITY_NAMES[state.similarity]}, ${model.name}`;
-    binary.title.textContent = "shares a factor value (K_bin)";
+    binary.title.textContent = "K_bin";
+    key.replaceChildren(...["shares none", "shares a value"].map((text, i) => swatch(ink[i], text)));
     bar.replaceChildren(
       name === "l2"
         ? colourBar("viridis", number(high, 2), number(low, 2))
@@ -194,10 +197,23 @@ function buildKernel(main) {
   addEventListener("beforeprint", come);
 }
 
+// A colour as the maps hold it, and what it means.
+function swatch(colour, text) {
+  const [red, green, blue] = [0, 8, 16].map((shift) => (colour >> shift) & 255);
+  const square = svg("rect", { x: 1, y: 1, width: 12, height: 12, fill: `rgb(${red}, ${green}, ${blue})` });
+  return el(
+    "span",
+    {},
+    svg("svg", { viewBox: "0 0 14 14", "aria-hidden": "true" }, square),
+    el("span", { "data-text": true }, text),
+  );
+}
+
 // A square matrix with its blocks outlined; picks an entry by pointer or arrow keys.
 function matrixView(id, label) {
   const canvas = el("canvas", { id, "aria-hidden": "true" });
-  const lines = [0, 1, 2, 3].map((i) => svg("line", { class: i < 2 ? "blocks" : "cross" }));
+  const kinds = ["blocks-under", "blocks-under", "blocks", "blocks", "cross", "cross"];
+  const lines = kinds.map((kind) => svg("line", { class: kind }));
   const overlay = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, lines);
   const box = el(
     "div",
@@ -206,35 +222,38 @@ function matrixView(id, label) {
     overlay,
   );
   const title = el("figcaption", { "data-text": true });
-  const labels = el(
-    "div",
-    { class: "block-labels" },
-    el("span", { "data-text": true }, "ID"),
-    el("span", { "data-text": true }, "OOD"),
+  const [above, beside] = ["columns", "rows"].map((side) =>
+    el(
+      "div",
+      { class: `block-labels ${side}` },
+      el("span", { "data-text": true }, "ID"),
+      el("span", { "data-text": true }, "OOD"),
+    ),
   );
   let size = 1;
   let at = [0, 0];
   let act = () => {};
-  box.style.touchAction = "pan-y";
-  const pick = (row, column) => act(clamp(row, 0, size - 1), clamp(column, 0, size - 1));
-  box.addEventListener("pointermove", (event) => {
+  const pick = ([row, column]) => {
+    const to = [clamp(row, 0, size - 1), clamp(column, 0, size - 1)];
+    if (to[0] !== at[0] || to[1] !== at[1]) act(...to);
+  };
+  const here = (event) => {
     const r = box.getBoundingClientRect();
-    pick(
-      Math.floor(((event.clientY - r.top) / r.height) * size),
-      Math.floor(((event.clientX - r.left) / r.width) * size),
-    );
-  });
+    return [(event.clientY - r.top) / r.height, (event.clientX - r.left) / r.width].map((v) => Math.floor(v * size));
+  };
+  const keep = followPointer(box, here, () => at, pick);
   box.addEventListener("keydown", (event) => {
     const step = event.shiftKey ? 10 : 1;
     const moves = { ArrowLeft: [0, -step], ArrowRight: [0, step], ArrowUp: [-step, 0], ArrowDown: [step, 0] };
     if (!moves[event.key]) return;
     event.preventDefault();
-    pick(at[0] + moves[event.key][0], at[1] + moves[event.key][1]);
+    pick([at[0] + moves[event.key][0], at[1] + moves[event.key][1]]);
+    keep();
   });
   const line = (node, x1, y1, x2, y2) => fill(node, { x1, y1, x2, y2 }, []);
   return {
     title,
-    figure: el("figure", {}, title, labels, box),
+    figure: el("figure", {}, title, el("div", { class: "matrix" }, el("span"), above, beside, box)),
     onPick: (given) => {
       act = given;
     },
@@ -242,14 +261,18 @@ function matrixView(id, label) {
       size = n;
       paint(canvas, n, n, colourAt, false);
       overlay.setAttribute("viewBox", `0 0 ${n} ${n}`);
-      line(lines[0], 0, nId, n, nId);
-      line(lines[1], nId, 0, nId, n);
-      labels.style.gridTemplateColumns = `${nId}fr ${Math.max(n - nId, 0.001)}fr`;
+      for (const i of [0, 2]) {
+        line(lines[i], 0, nId, n, nId);
+        line(lines[i + 1], nId, 0, nId, n);
+      }
+      const share = (100 * nId) / n;
+      above.style.gridTemplateColumns = `minmax(0, ${share}fr) minmax(0, ${Math.max(100 - share, 0.001)}fr)`;
+      beside.lastChild.style.top = `min(${share}%, 100% - 1.1rem)`;
     },
     mark(row, column) {
       at = [row, column];
-      line(lines[2], 0, row + 0.5, size, row + 0.5);
-      line(lines[3], column + 0.5, 0, column + 0.5, size);
+      line(lines[4], 0, row + 0.5, size, row + 0.5);
+      line(lines[5], column + 0.5, 0, column + 0.5, size);
     },
   };
 }

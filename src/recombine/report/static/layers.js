@@ -18,6 +18,7 @@ function buildLayers() {
   const shown = el("output", { for: "layer", id: "layer-name", "data-text": true });
   const grid = el("div", { class: "compare" });
   const extra = el("div", { class: "controls" });
+  const axesNote = el("span", { class: "note", "data-text": true });
   panel.body.append(
     el("div", { class: "layer-slider" }, el("label", { for: "layer" }, "Layer"), slider, shown),
     el("div", { class: "scroller" }, grid),
@@ -25,6 +26,7 @@ function buildLayers() {
   );
   byId("inside").append(panel.root);
   let rows = [];
+  let ownScale = 0;
 
   const KINDS = [
     {
@@ -78,7 +80,12 @@ function buildLayers() {
       ),
     );
     grid.replaceChildren(el("div"), ...names, ...rows.flatMap((row) => [row.lead, ...row.cells.map((c) => c.figure)]));
-    extra.replaceChildren(
+    refill(
+      extra,
+      choice("Colours", ["one scale for all layers", "a scale per layer"], ownScale, (i) => {
+        ownScale = i;
+        changed("layer");
+      }).root,
       group.factors.length > 1
         ? choice(
             "Probe of",
@@ -90,7 +97,21 @@ function buildLayers() {
             },
           ).root
         : "",
+      axesNote,
     );
+  }
+
+  // The ends of a map's colours: over all layers of all models shown, so that growth with depth can be seen.
+  function rangeOf(kind, models, plane, total) {
+    if (kind.key === "factorization") return [0.5, 1];
+    const found = models.flatMap((model) => {
+      const numbers = model.loaded[kind.key];
+      const layers = ownScale ? [layerOf(model)] : model.layers.keys();
+      return numbers ? [...layers].map((layer) => Float64Array.from(plane.cells, kind.at(numbers, layer, total))) : [];
+    });
+    if (kind.key !== "probe") return limits(found);
+    const least = 0.05 * Math.abs(theGroup().factors[state.probe].step); // less is nothing, however it rounds
+    return limits([...found, [0, least]]);
   }
 
   function draw() {
@@ -98,6 +119,7 @@ function buildLayers() {
     const plane = slice(group);
     const total = group.factors.reduce((product, f) => product * f.size, 1);
     slider.value = String(state.layer);
+    axesNote.textContent = axesText(group);
     const models = shownModels(group);
     const names = [...new Set(models.map((model) => model.layers[layerOf(model)]))];
     shown.textContent = names.length === 1 ? names[0] : `${state.layer} of ${depth(group) - 1}`;
@@ -110,15 +132,14 @@ function buildLayers() {
         const numbers = model.loaded[kind.key];
         return numbers ? Float64Array.from(plane.cells, kind.at(numbers, layerOf(model), total)) : null;
       });
-      const [low, high] =
-        kind.key === "factorization" ? [0.5, 1] : limits([...values.filter(Boolean), kind.key === "probe" ? [0] : []]);
+      const [low, high] = rangeOf(kind, models, plane, total);
       const about =
         kind.key === "probe"
           ? `how far a linear read-out of ${group.factors[state.probe].name} is off where its fit saw nothing`
           : kind.about;
       lead.replaceChildren(
         el("b", { "data-text": true }, kind.title),
-        el("span", {}, about),
+        el("span", { "data-text": true }, about),
         colourBar(kind.map, number(low, 2), number(high, 2)),
       );
       cells.forEach(({ model, map, box, text }, i) => {

@@ -118,6 +118,7 @@ function start() {
   buildTheme();
   document.body.classList.toggle("only-explorer", DATA.embedded);
   byId("footer").append(...DATA.footer.map((text) => el("p", {}, text)));
+  byId("copy-link").hidden = DATA.embedded; // a notebook's frame has no address
   byId("copy-link").addEventListener("click", (event) =>
     copy(location.href.split("#")[0] + linkText(), event.currentTarget),
   );
@@ -125,6 +126,7 @@ function start() {
   if (DATA.groups.length) changed("all"); // everything in its place, still empty
   addEventListener("hashchange", () => {
     if (readLink(location.hash)) showGroup();
+    if (new URLSearchParams(location.hash.slice(1)).has("run")) openRun(state.run);
   });
   addEventListener("DOMContentLoaded", () => {
     if (DATA.groups.length) showGroup();

@@ -1,6 +1,6 @@
 // Pictures of one cell: truth, output, difference, superposition.
 
-// Brightness as in the project's figures: from 0 (or the darkest truth) to the brightest truth, as its square root, which
+// How pictures are shown. Brightness as in the project's figures: from 0 (or the darkest truth) to the brightest truth, as its square root, which
 // shows what a failing decoder leaves; linear where the background is bright.
 function brightness(group) {
   const sources = group.loaded.truth ? [group.loaded.truth] : group.models.map((m) => m.loaded.output).filter(Boolean);
@@ -15,7 +15,7 @@ function brightness(group) {
       count += 1;
     }
   }
-  return { low, high, power: count && sum / count > (low + high) / 2 ? 1 : 0.5 };
+  return { low, high, power: count && sum / count > (low + high) / 2 ? 1 : 0.5, upsideDown: group.row_0 !== "top" };
 }
 
 function pictureOf(numbers, cell) {
@@ -26,18 +26,18 @@ function pictureOf(numbers, cell) {
 function paintPicture(canvas, picture, scale) {
   const grey = colourMap("grey");
   const span = scale.high - scale.low;
-  paint(canvas, picture.width, picture.height, (i) =>
-    shade(grey, Math.max(0, (picture.values[i] - scale.low) / span) ** scale.power),
-  );
+  const colourAt = (i) => shade(grey, Math.max(0, (picture.values[i] - scale.low) / span) ** scale.power);
+  paint(canvas, picture.width, picture.height, colourAt, scale.upsideDown);
 }
 
 function paintDifference(canvas, picture, truth, scale) {
   const map = colourMap("difference");
   const span = scale.high - scale.low;
-  paint(canvas, picture.width, picture.height, (i) => {
+  const colourAt = (i) => {
     const share = (picture.values[i] - truth.values[i]) / span;
     return shade(map, 0.5 + 0.5 * Math.sign(share) * Math.abs(share) ** scale.power);
-  });
+  };
+  paint(canvas, picture.width, picture.height, colourAt, scale.upsideDown);
 }
 
 // S for a cell: on the input side the sum over factors of the output for this value beside the others' mean codes, on

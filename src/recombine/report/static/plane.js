@@ -43,9 +43,9 @@ const keepRatio = (box, width, height) => box.style.setProperty("--ratio", Strin
 // A map over the plane: canvas for the colours, SVG for outline and picked cell. Picks where `pick` is given.
 function makeMap(label, { pick = false } = {}) {
   const canvas = el("canvas", { "aria-hidden": "true" });
-  const outline = svg("path", { class: "outline" });
+  const outlines = [svg("path", { class: "outline-under" }), svg("path", { class: "outline" })];
   const markers = [svg("rect", { class: "marker under" }), svg("rect", { class: "marker" })];
-  const overlay = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, outline, markers);
+  const overlay = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, outlines, markers);
   const root = el(
     "div",
     {
@@ -69,7 +69,8 @@ function makeMap(label, { pick = false } = {}) {
     const { width, height } = plane;
     keepRatio(root, width, height);
     overlay.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    outline.setAttribute("d", outlinePath(plane, theGroup().loaded.held));
+    const border = outlinePath(plane, theGroup().loaded.held);
+    for (const outline of outlines) outline.setAttribute("d", border);
     const x = state.at[state.axes[0]];
     const y = theGroup().factors.length < 2 ? 0 : state.at[state.axes[1]];
     for (const marker of markers) fill(marker, { x, y: height - 1 - y, width: 1, height: 1 }, []);
@@ -77,9 +78,33 @@ function makeMap(label, { pick = false } = {}) {
   return { root, canvas, draw, frame };
 }
 
-// Hovering shows a cell, clicking or dragging keeps it, arrow keys move it.
-function addPicking(root) {
+// Hovering shows what is under the pointer, clicking, tapping or dragging keeps it, leaving goes back to what was kept.
+// `here(event)` is what is under the pointer, `now()` what is shown, `go(what)` shows it. Returns a function that keeps
+// what is shown now, for keys pressed while hovering.
+function followPointer(root, here, now, go) {
   let kept = null;
+  root.addEventListener("pointerdown", (event) => {
+    root.focus({ preventScroll: true });
+    root.setPointerCapture(event.pointerId);
+    go(here(event));
+    kept = now();
+  });
+  root.addEventListener("pointermove", (event) => {
+    kept ??= now();
+    go(here(event));
+    if (event.buttons) kept = now();
+  });
+  root.addEventListener("pointerleave", () => {
+    if (kept) go(kept);
+    kept = null;
+  });
+  return () => {
+    kept = kept && now();
+  };
+}
+
+// Picks a cell by pointer or arrow keys.
+function addPicking(root) {
   const here = (event) => {
     const group = theGroup();
     const { width, height } = slice(group);
@@ -89,26 +114,12 @@ function addPicking(root) {
     return moved(group, x, y);
   };
   const go = (at) => {
-    if (at.some((v, i) => v !== state.at[i])) {
+    if (at.length === theGroup().factors.length && at.some((v, i) => v !== state.at[i])) {
       state.at = at;
       changed("cell");
     }
   };
-  root.addEventListener("pointerdown", (event) => {
-    root.focus({ preventScroll: true });
-    root.setPointerCapture(event.pointerId);
-    go(here(event));
-    kept = state.at;
-  });
-  root.addEventListener("pointermove", (event) => {
-    kept ??= state.at;
-    go(here(event));
-    if (event.buttons) kept = state.at;
-  });
-  root.addEventListener("pointerleave", () => {
-    if (kept && theGroup().factors.length === kept.length) go(kept);
-    kept = null;
-  });
+  const keep = followPointer(root, here, () => state.at, go);
   root.addEventListener("keydown", (event) => {
     const step = event.shiftKey ? 5 : 1;
     const moves = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] };
@@ -118,7 +129,7 @@ function addPicking(root) {
     const [a, b] = state.axes;
     const y = group.factors.length < 2 ? 0 : state.at[b];
     go(moved(group, state.at[a] + moves[event.key][0], y + moves[event.key][1]));
-    kept = kept && state.at;
+    keep();
   });
 }
 
@@ -135,6 +146,10 @@ function moved(group, x, y) {
 }
 
 const valueOf = (factor, position) => number(factor.low + factor.step * position, 6);
+const axesText = (group) => {
+  const [across, up] = state.axes.map((axis) => group.factors[axis]?.name);
+  return up === undefined ? `across: ${across}` : `across: ${across}, up: ${up}`;
+};
 const placeText = (group, at) =>
   group.factors.map((factor, i) => `${factor.name} = ${valueOf(factor, at[i])}`).join(", ");
 const positions = (group, cell) => strides(group).map((stride, i) => Math.floor(cell / stride) % group.factors[i].size);

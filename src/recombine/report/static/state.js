@@ -13,7 +13,7 @@ const state = {
   probe: 0,
   kernelModel: 0,
   similarity: 0,
-  entry: [0, 0],
+  entry: null,
   run: "",
 };
 const listeners = [];
@@ -48,8 +48,8 @@ function linkText() {
     probe: state.probe,
     km: state.kernelModel,
     sim: state.similarity,
-    pair: state.entry.join("."),
   };
+  if (state.entry) words.pair = state.entry.join(".");
   if (state.hidden.size) words.off = [...state.hidden].join(".");
   if (state.run) words.run = state.run;
   return "#" + new URLSearchParams(words).toString();
@@ -119,7 +119,7 @@ function chooseGroup(index) {
     unit: -1,
     probe: 0,
     kernelModel: 0,
-    entry: [0, 0],
+    entry: null,
   });
 }
 

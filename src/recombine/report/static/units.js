@@ -16,6 +16,7 @@ function buildUnits() {
   const beside = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" });
   const title = el("p", { id: "unit-name", "data-text": true, "aria-live": "polite" });
   const bar = el("div", {}, colourBar("viridis", "–", "–"));
+  const about = el("p", { class: "note", id: "unit-about", "data-text": true });
   const thumbs = el("div", { class: "thumbs", role: "group", "aria-label": "Units of this layer" });
   const note = el("p", { class: "note" });
   const view = el(
@@ -34,6 +35,7 @@ function buildUnits() {
       ),
       title,
       bar,
+      about,
     ),
     el("div", {}, thumbs, note),
   );
@@ -51,7 +53,8 @@ function buildUnits() {
       state.unit = order.shown[(place + by + order.shown.length) % order.shown.length];
       changed("unit");
     };
-    controls.replaceChildren(
+    refill(
+      controls,
       choice(
         "Model",
         group.models.map((m) => m.name),
@@ -114,7 +117,8 @@ function buildUnits() {
     const colours = colourMap("viridis");
     keepRatio(thumbs, plane.width, plane.height);
     map.frame(plane);
-    thumbs.replaceChildren(
+    refill(
+      thumbs,
       ...order.shown.map((i) => {
         const canvas = el("canvas", { "aria-hidden": "true" });
         if (order.maps) {
@@ -129,6 +133,7 @@ function buildUnits() {
             "data-unit": i,
             "aria-label": `unit ${order.units.unit[i]}`,
             "aria-pressed": String(i === state.unit),
+            tabindex: i === state.unit ? 0 : -1,
             on: {
               click: () => {
                 state.unit = i;
@@ -158,10 +163,35 @@ function buildUnits() {
     if (group.factors.length > 1) drawMean(beside, state.axes[1], plane.height, low, high, true);
     else beside.replaceChildren();
     bar.replaceChildren(colourBar("viridis", number(low, 2), number(high, 2)));
-    for (const button of thumbs.children)
-      button.setAttribute("aria-pressed", String(Number(button.dataset.unit) === state.unit));
+    for (const button of thumbs.children) {
+      const chosen = Number(button.dataset.unit) === state.unit;
+      fill(button, { "aria-pressed": String(chosen), tabindex: chosen ? 0 : -1 }, []);
+    }
+    const model = group.models[state.unitModel];
+    about.textContent = `${model.name}, ${model.layers[layerOf(model)]}. ${axesText(group)}; curves: means over all else.`;
     name();
   }
+
+  // One stop for the Tab key; arrow keys go from unit to unit.
+  thumbs.addEventListener("keydown", (event) => {
+    const here = [...thumbs.children].indexOf(event.target.closest("button"));
+    const columns = getComputedStyle(thumbs).gridTemplateColumns.split(" ").length;
+    const last = thumbs.children.length - 1;
+    const moves = {
+      ArrowLeft: -1,
+      ArrowRight: 1,
+      ArrowUp: -columns,
+      ArrowDown: columns,
+      Home: -here,
+      End: last - here,
+    };
+    if (moves[event.key] === undefined || here < 0) return;
+    event.preventDefault();
+    const next = thumbs.children[clamp(here + moves[event.key], 0, last)];
+    state.unit = Number(next.dataset.unit);
+    changed("unit");
+    next.focus();
+  });
 
   function name() {
     if (!order.values) return;
