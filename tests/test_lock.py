@@ -94,6 +94,21 @@ def test_the_heart_beats(path, monkeypatch):
             time.sleep(0.01)
 
 
+def test_a_former_holder_keeps_no_successors_lock_alive(path, monkeypatch):
+    monkeypatch.setattr(module, "BEAT", 0.02)
+    monkeypatch.setattr(module, "_heart", None)
+    former = Lock(path)
+    former.acquire()
+    written(path.with_name("other"))  # what a successor on another machine would write
+    path.with_name("other").replace(path)
+    os.utime(path, (1, 1))
+    deadline = time.monotonic() + 10
+    while former in module._held:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert path.stat().st_mtime == 1
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": 1}'])
 def test_an_unreadable_lock_counts_until_it_is_old(path, content):
     path.write_text(content)

@@ -209,3 +209,28 @@ def test_a_condition_that_never_holds_is_noted(tmp_path):
 def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         parse([], tmp_path / "none.yaml")
+
+
+def test_words_count_whatever_the_file_sets_under_when(tmp_path):
+    text = BASE + "when: [{if: {decoder.kind: cnn}, set: {training.steps: 9, decoder.width: 4}}]\n"
+    found = parse(["training.steps=1"], written(tmp_path, text + "grid: {decoder.kind: [cnn]}\n"))
+    assert seen(found, "training.steps", "decoder.width") == [(1, 4)]
+
+
+def test_wrong_values_are_told_beside_wrong_parts(tmp_path):
+    text = BASE + "foo: 1\ngrid: {decoder.depth: [], decoder.width: [4, four]}\n"
+    with pytest.raises(InputError) as told:
+        parse([], written(tmp_path, text))
+    assert all(word in str(told.value) for word in ("foo", "decoder.depth", "four"))
+
+
+def test_a_word_that_hides_another_is_noted():
+    found = parse([*SMALL, "seed=1", "seed=2,3"])
+    assert found.notes == ["seed is given by several words; the last one counts."]
+
+
+def test_runs_that_are_excluded_count_for_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("recombine.sweeps.spec.MOST_RUNS", 5)
+    text = BASE + "when: [{if: {decoder.kind: cnn}, grid: {seed: 0..9}}]\nexclude: [{decoder.kind: cnn}]\n"
+    with pytest.raises(InputError, match="at most 5 runs"):
+        parse([], written(tmp_path, text))

@@ -16,6 +16,7 @@ import pytest
 from recombine import sweeps
 from recombine.config import RunConfig
 from recombine.errors import InputError, StoreError
+from recombine.lock import holder
 from recombine.store import Store
 from recombine.sweeps import manifest
 from recombine.sweeps.journal import events
@@ -149,7 +150,7 @@ def test_a_worker_killed_again_and_again_is_given_up(tmp_path):
 def test_a_run_that_takes_too_long_is_ended_and_the_others_go_on(tmp_path, engine):
     long = configs("decoder.kind=cnn", "decoder.depth=2", "training.steps=1000000")
     short = configs("decoder.kind=cnn", "decoder.depth=2")
-    result = sweep([*long, *short], tmp_path / "runs", engine=engine, workers=1, time_limit=2.0)
+    result = sweep([*long, *short], tmp_path / "runs", engine=engine, workers=1, time_limit=5.0)
     assert result.finished == [short[0].hash]
     assert [failure.run for failure in result.failed] == [long[0].hash]
     assert "longer than" in result.failed[0].error
@@ -201,6 +202,37 @@ def test_ctrl_c_saves_and_the_same_command_goes_on_to_the_same_bits(tmp_path):
     wanted = sweeps.parse([*TINY, *words[:4]]).configs
     sweep(wanted, tmp_path / "undisturbed")
     assert sweeps.table(out).to_csv() == sweeps.table(tmp_path / "undisturbed").to_csv()
+
+
+def test_a_worker_that_someone_else_ends_is_tried_again(tmp_path):
+    out = tmp_path / "runs"
+    words = ("decoder.kind=cnn", "decoder.depth=2", "training.steps=300", "--checkpoint-seconds", "0.1")
+    process = command(*words, "--out", out, "--max-parallel", "1", "--json")
+    wait_for(lambda: list(out.glob("*/checkpoint.safetensors")))
+    worker = holder(next(out.glob("*/.lock")))
+    assert worker is not None
+    assert worker.pid != process.pid
+    os.kill(worker.pid, signal.SIGTERM)
+    answer, told = process.communicate(timeout=120)
+    assert process.returncode == 0, told
+    assert len(json.loads(answer)["finished"]) == 1
+    assert [event["event"] for event in events(out)].count("lost") == 1
+
+
+def test_what_a_batch_finished_before_it_raised_counts_as_finished(tmp_path, monkeypatch):
+    wanted = configs("decoder.kind=mlp", "seed=0..3")
+    write, written = Store._write, []
+
+    def full_after_two(self, config, *rest):
+        written.append(config.hash)
+        if len(written) > 2:
+            raise ValueError("not foreseen")
+        return write(self, config, *rest)
+
+    monkeypatch.setattr(Store, "_write", full_after_two)
+    result = sweep(wanted, tmp_path / "runs")
+    assert result.finished == result.trained == [c.hash for c in wanted[:2]]
+    assert [failure.run for failure in result.failed] == [c.hash for c in wanted[2:]]
 
 
 def test_two_drivers_share_the_work_and_do_nothing_twice(tmp_path):
@@ -315,7 +347,7 @@ def test_status_tells_running_waiting_and_finished_runs(copy):
 
 def test_a_cut_off_line_in_the_journal_is_left_out(copy):
     with (copy / "sweep-events.jsonl").open("a") as file:
-        file.write('{"event": "fin')
+        file.write('{"event": "failed", "runs": [["x"]]}\n' + "[" * 100_000 + '\n{"event": "fin')
     assert len(sweeps.status(copy).finished) == 6
 
 
