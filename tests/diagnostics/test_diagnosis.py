@@ -138,6 +138,54 @@ def test_all_forms_of_truth_are_one(model, target, diagnosis):
     assert found["errors"].rows[0]["mse"] == pytest.approx(diagnosis["errors"].rows[0]["mse"], rel=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+@pytest.mark.parametrize("target", [lambda v: v[:, 0] * v[:, 1], lambda v: v[:, :1] * v[:, 1:], None])
+def test_one_number_per_cell(shape, target):
+    model = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0), nn.Unflatten(0, (-1, *shape)))
+    found = rc.diagnose(model, SPACE, None, HOLE, target=target, progress=False)
+    assert found.facts["output_shape"] in ([1], [1, 1])
+    assert found["errors"].computed == (target is not None)
+    for part in PARTS:
+        if found[part].computed:
+            assert isinstance(found.plot(part), Figure)
+
+
+def test_numbers_of_a_classifier():
+    model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 5))
+    torch.manual_seed(0)
+    nn.init.normal_(model[0].weight)
+    found = rc.diagnose(lambda code: model(code - 3).argmax(1), SPACE, None, HOLE, progress=False)
+    assert found["probes"].computed
+
+
+def test_a_truth_that_differs_in_axes_of_length_one(model, diagnosis):
+    image = nn.Sequential(model, nn.Unflatten(1, (1, 8, 8)))
+    for target in (SCENE, lambda values: SCENE(values).flatten(1), lambda values: SCENE(values)[:, None]):
+        found = rc.diagnose(image, SPACE, CODE, HOLE, target=target, parts="errors", progress=False)
+        assert found["errors"].rows[0]["mse"] == pytest.approx(diagnosis["errors"].rows[0]["mse"], rel=1e-6)
+        assert [n for n in found.facts["output_shape"] if n > 1] == [8, 8]
+
+
+class Indexed(nn.Module):
+    """Has no parameters, and an integer buffer before the others."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("order", torch.arange(16))
+        self.register_buffer("weights", torch.randn(16, 9, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, code):
+        return code[:, self.order] @ self.weights
+
+
+def test_the_input_side_in_double_precision_and_with_integer_buffers():
+    mixing = torch.randn(16, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    double = nn.Sequential(nn.Linear(7, 12), nn.ReLU(), nn.Linear(12, 9)).double()
+    for model, encode in ((double, lambda v: CODE(v) @ mixing), (Indexed(), CODE)):
+        found = rc.diagnose(model, SPACE, encode, HOLE, parts="superposition", progress=False)
+        assert "input side" not in found["superposition"].missing
+
+
 def test_a_callable_and_three_factors():
     space = rc.FactorSpace(x=5, y=4, z=3)
     hole = rc.holdouts.centre(space, 1, 2, factors=["x", "y"])
@@ -206,6 +254,13 @@ class Bad(nn.Module):
         ({"parts": []}, "Parts: outputs, errors"),
         ({"geometry": "rough"}, "exact or finite difference"),
         ({"target": torch.zeros(64, 3)}, "as many numbers per cell as the model's output, 64"),
+        (
+            {"target": torch.zeros(64, 4, 16), "model": nn.Sequential(network(), nn.Unflatten(1, (16, 4)))},
+            r"shape \(4, 16\) per cell and the model's output \(16, 4\)",
+        ),
+        ({"model": lambda code: torch.complex(code, code)}, "output is complex"),
+        ({"target": lambda v: torch.complex(v, v)}, "target is complex"),
+        ({"target": torch.zeros(64, 64, dtype=torch.complex64)}, "real number"),
         ({"target": torch.zeros(63, 64)}, "one row for each of the 64 cells"),
         ({"target": "bump"}, "scene, a function of factor values or an array"),
         ({"target": lambda v: v[0]}, "target function must turn"),

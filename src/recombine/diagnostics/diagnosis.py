@@ -118,7 +118,8 @@ def diagnose(
             layerwise = [name for name in chosen if name in LAYERWISE]
             if layerwise:
                 found |= LayerStudy(material, layerwise).run(told)
-    return Diagnosis(space, held, subject.names, found, _verdict(found), _facts(subject, material, seed, memory))
+    facts = _facts(subject, material, seed, memory)
+    return Diagnosis(space, held, subject.names, found, _verdict(found, material), facts)
 
 
 class _Teller:
@@ -156,8 +157,7 @@ def _activations(subject: Subject, memory: int, seed: int, *, inner: bool) -> di
             "The model's output does not depend on the code: it is the same at every cell. Is it detached, constant, "
             "or are all its units dead?"
         )
-    shape = whole.layers[OUT].shape
-    return {**found, OUT: LayerRows(outputs.reshape(len(outputs), *shape).flatten(1), found[OUT].units)}
+    return found
 
 
 def _material(
@@ -172,7 +172,7 @@ def _material(
     seed: int,
 ) -> Material:
     outputs = activations[OUT].rows
-    shape = subject.layers[OUT].shape if OUT in subject.layers else tuple(outputs.shape[1:])
+    shape = (subject.layers[OUT].shape if OUT in subject.layers else tuple(outputs.shape[1:])) or (1,)
     truth = None if target is None else truth_over_grid(target, subject.space, shape, outputs.dtype)
     shape = tuple(truth.shape[1:]) if truth is not None else shape
     held = {name: rows for name, rows in activations.items() if name in subject.layers}
@@ -193,8 +193,8 @@ def _facts(subject: Subject, material: Material, seed: int, memory: int) -> dict
     }
 
 
-def _verdict(parts: dict[str, Part]) -> Verdict:
-    """Gather the evidence from the parts and judge it."""
+def _verdict(parts: dict[str, Part], material: Material) -> Verdict:
+    """Gather the evidence from the parts and judge it; the errors count also where they were not asked for."""
     superposition = parts["superposition"]
     if not superposition.computed:
         return Verdict("cannot tell", f"the superposition test is missing: {superposition.missing['superposition']}")
@@ -207,9 +207,11 @@ def _verdict(parts: dict[str, Part]) -> Verdict:
         "unrelated": sums["unrelated"],
         "trained": sums["trained"],
         "truth_superposition": sums["truth"],
+        "blank": sums["blank"],
     }
-    if parts["errors"].computed:
-        relative = {r["cells"]: r["relative"] for r in parts["errors"].rows}
+    if material.truth is not None:
+        errors = parts["errors"] if parts["errors"].computed else errors_part(material)
+        relative = {r["cells"]: r["relative"] for r in errors.rows}
         numbers |= {"id_error": relative["id"], "ood_error": relative["ood"]}
     if parts["kernels"].computed:
         for agreeing in parts["kernels"].table("agreement"):

@@ -26,6 +26,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from recombine.activations import CALL, capture, nonlinearities, unknown_layer
+from recombine.diagnostics.grids import rows_of
 from recombine.errors import InputError, RecombineError
 from recombine.factors import FactorSpace
 
@@ -101,7 +102,7 @@ class Layer:
 
     def rows(self, seen: Tensor) -> Shaped[Tensor, "cell unit"]:
         """One row per cell. Units come in the order of memory, which avoids a copy and is the same for every batch."""
-        return self.cells_first(seen).permute(0, *(a + 1 for a in self.memory_order)).flatten(1)
+        return rows_of(self.cells_first(seen).permute(0, *(a + 1 for a in self.memory_order)))
 
 
 @dataclass(frozen=True)
@@ -293,6 +294,11 @@ def _trial(
         raise InputError(
             f"The model's output must be a tensor with one entry per code. Got {type(out).__name__}. "
             "Wrap it in an nn.Module whose forward returns the tensor to diagnose."
+        )
+    if out.is_complex():
+        raise InputError(
+            f"The model's output is complex ({out.dtype}), and only real numbers are compared. Wrap it in an nn.Module "
+            "that returns its real and imaginary part, torch.view_as_real(output), or its absolute value."
         )
     if out.ndim == 0 or len(out) != len(values):
         raise InputError(

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from recombine.diagnostics.complexity import distribution_complexity, function_complexity
-from recombine.diagnostics.grids import blocks, draw_cells
+from recombine.diagnostics.grids import blocks, draw_cells, rows_of
 from recombine.diagnostics.kernel_regression import KernelKind, kernel_regression
 from recombine.diagnostics.kernel_spectra import kernel_spectrum
 from recombine.diagnostics.kernels import SIMILARITIES, GramMatrices, agreement, gram_matrices
@@ -91,7 +91,7 @@ def superposition_part(material: Material) -> Part:
         _check_population(material)
         assert material.encode is not None
         given = (material.model, material.subject.code, space, holdout)
-        alone = outputs_of_mean_codes(*given, outputs[0].numel())
+        alone = outputs_of_mean_codes(*given, outputs[0].numel(), material.subject.values)
         for centred in (False, True):
             tests.append(superposition_of_inputs(outputs, *given, truth=truth, centred=centred, made=alone))
     except InputError as error:
@@ -123,7 +123,7 @@ def _check_population(material: Material) -> None:
         raise InputError("The codes are integers, which cannot be averaged.")
     with torch.no_grad():
         codes = torch.cat([
-            material.subject.code(material.subject.values(cells)).flatten(1).double().cpu()
+            rows_of(material.subject.code(material.subject.values(cells))).double().cpu()
             for cells in material.space.chunks()
         ])  # fmt: skip
     away = torch.linalg.vector_norm(codes - codes[material.split.id_cells].mean(0), dim=1)
@@ -160,10 +160,11 @@ def _cell_rows(test: Superposition, material: Material) -> Rows:
 
 
 def _remembered_row(found: Remembered) -> dict[str, Any]:
-    """Medians over cells."""
+    """Medians over cells, and the share of blank outputs."""
     shares = {"share": found.share, "unrelated": found.unrelated, "trained": found.trained}
     truth = math.nan if found.truth is None else _median(found.truth)
-    return {"n_cells": len(found.cells), **{name: _median(values) for name, values in shares.items()}, "truth": truth}
+    medians = {name: _median(values) for name, values in shares.items()}
+    return {"n_cells": len(found.cells), **medians, "truth": truth, "blank": float(found.blank.mean())}
 
 
 def _summary(test: Superposition) -> dict[str, Any]:
