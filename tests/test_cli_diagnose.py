@@ -85,6 +85,33 @@ def test_a_diagnosis_of_other_weights_is_refused(store, tmp_path):
         Store(folder).load(run).diagnosis  # noqa: B018
 
 
+def test_parts_are_added_to_what_is_kept(store):
+    folder, run = store
+    kept = Store(folder).load(run)
+    call("diagnose", run, "--out", folder, "--parts", "errors,superposition,probes")
+    verdict = kept.diagnosis.verdict
+    assert "mean squared error: ALL" in call("diagnose", run, "--out", folder, "--parts", "errors").stdout
+    assert kept.diagnosis["probes"].computed
+    assert kept.diagnosis.verdict == verdict
+    call("diagnose", run, "--out", folder, "--parts", "tuning")
+    assert all(kept.diagnosis[part].computed for part in ("errors", "superposition", "probes", "tuning"))
+    shown = call("diagnose", run, "--out", folder, "--parts", "errors", "--layers", "out")
+    assert "not kept with run" in shown.stdout
+    assert kept.diagnosis["tuning"].computed
+    everything = "errors,superposition,probes,tuning"
+    call("diagnose", run, "--out", folder, "--parts", everything, "--layers", "out")
+    assert kept.diagnosis.layers == ("out",)
+    written = json.loads((folder / run / "diagnosis" / "diagnosis.json").read_text())["files"]
+    assert {path.name for path in (folder / run / "diagnosis").iterdir()} == {"diagnosis.json", *written}
+
+
+def test_a_diagnosis_replaced_leaves_no_files_behind(own, tmp_path):
+    for parts in ("superposition,probes", "probes"):
+        call("diagnose", f"{own}:mine", "--parts", parts, "--save", tmp_path / "kept")
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [
+        "diagnosis.json", "probes-scores.csv", "probes.safetensors"]  # fmt: skip
+
+
 def test_json_layers_and_parts(store):
     folder, run = store
     words = ["--layers", "layers.*.act,out", "--parts", "geometry,probes", "--geometry", "finite difference", "--json"]

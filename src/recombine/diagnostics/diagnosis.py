@@ -15,11 +15,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from recombine import holdouts
@@ -29,7 +30,7 @@ from recombine.diagnostics.layer_parts import LAYERWISE, LayerStudy, geometry_pa
 from recombine.diagnostics.layers import OUT, Encode, Model, Subject, examine, observing
 from recombine.diagnostics.material import Material
 from recombine.diagnostics.output_parts import errors_part, kernels_part, outputs_part, superposition_part
-from recombine.diagnostics.part import Part
+from recombine.diagnostics.part import Part, json_able
 from recombine.diagnostics.truth import truth_over_grid
 from recombine.diagnostics.verdict import Evidence, Verdict, judge
 from recombine.errors import InputError
@@ -99,7 +100,7 @@ def diagnose(
     if held is not None and held.space != space:
         raise InputError(f"The hold-out belongs to another space. Got {held.space}, expected {space}.")
     wanted = layers if layers is None or isinstance(layers, str) else list(layers)
-    with observing(model):
+    with torch.inference_mode(False), observing(model, encode, target):
         subject = examine(model, space, encode, layers=wanted)
         steps = len([name for name in chosen if name in _WORK]) + len(subject.layers) + 2
         with ProgressBar("diagnose", steps, show=progress) as bar:
@@ -186,6 +187,7 @@ def _facts(subject: Subject, material: Material, seed: int, memory: int) -> dict
     return {
         "seed": seed,
         "memory": memory,
+        "geometry": material.geometry,
         "dtype": str(subject.dtype).removeprefix("torch."),
         "output_shape": list(material.outputs.shape[1:]),
         "target": material.truth is not None,
@@ -253,6 +255,34 @@ class Diagnosis:
             name: part.missing for name, part in self.parts.items() if part.missing.get(name) != NOT_CHOSEN
             and part.missing
         }  # fmt: skip
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know before trusting the numbers."""
+        return list(self.facts.get("notes", []))
+
+    def noted(self, note: str) -> Diagnosis:
+        """The same with one more note."""
+        return replace(self, facts={**self.facts, "notes": [*self.notes, note]})
+
+    def with_parts_of(self, earlier: Diagnosis) -> Diagnosis | None:
+        """This diagnosis, with the parts that were not asked for taken from an earlier one of the same model.
+
+        If the settings differ, parts of both cannot stand side by side: then this one alone, if it lacks none of the
+        earlier one's parts, or else None.
+        """
+        lacking = [name for name, part in self.parts.items() if part.missing.get(name) == NOT_CHOSEN]
+        lacking = [name for name in lacking if earlier.parts[name].computed]
+        if not lacking:
+            return self
+        settings = {"geometry": "exact"}  # what older files do not say
+        now, before = ({**settings, **d.facts, "notes": None} for d in (self, earlier))
+        masks = [None if d.holdout is None else d.holdout.mask.tolist() for d in (self, earlier)]
+        if json_able(now) != json_able(before) or self.space != earlier.space or masks[0] != masks[1]:
+            return None
+        parts = {name: (earlier if name in lacking else self).parts[name] for name in self.parts}
+        verdict = earlier.verdict if "superposition" in lacking else self.verdict
+        return replace(self, parts=parts, verdict=verdict)
 
     def to_pandas(self, part: str | None = None, table: str | None = None) -> pandas.DataFrame:
         """A table of a part, its main one unless named. Without a part: all numbers by layer, one per row."""
