@@ -27,10 +27,11 @@ from recombine import holdouts
 from recombine.diagnostics.diagnosis_files import read_diagnosis, write_diagnosis
 from recombine.diagnostics.grid_activations import MEMORY, LayerRows, collect, fits
 from recombine.diagnostics.layer_parts import LAYERWISE, LayerStudy, geometry_part
-from recombine.diagnostics.layers import OUT, Encode, Model, Subject, examine, observing
+from recombine.diagnostics.layers import IN, OUT, Encode, Model, Subject, examine, observing
 from recombine.diagnostics.material import Material
 from recombine.diagnostics.output_parts import errors_part, kernels_part, outputs_part, superposition_part
 from recombine.diagnostics.part import Part, json_able
+from recombine.diagnostics.superposition import PICTURES
 from recombine.diagnostics.truth import truth_over_grid
 from recombine.diagnostics.verdict import Evidence, Verdict, judge
 from recombine.errors import InputError
@@ -50,6 +51,7 @@ _WORK: dict[str, Callable[[Material], Part]] = {
     "geometry": geometry_part,
 }
 PARTS = ("outputs", "errors", "superposition", "kernels", "geometry", *LAYERWISE)
+SAME = 1e-3  # difference, relative to the largest output, that rounding may make
 NOT_CHOSEN = "it was not among the parts asked for"
 NOT_WRITTEN = "the files were written before this part existed; diagnose the model again"
 
@@ -66,6 +68,7 @@ def diagnose(
     geometry: str = "exact",
     seed: int = 0,
     memory: int = MEMORY,
+    pictures: int | Sequence[int] = PICTURES,
     progress: bool | None = None,
 ) -> Diagnosis:
     """Look at what a model does with trained and unseen combinations, layer by layer.
@@ -87,6 +90,7 @@ def diagnose(
         memory: Bytes of activations kept at a time, beside the outputs over the grid and the truth. Where layers do
             not fit they are computed one after the other, and a layer that does not fit alone is represented by a
             seeded draw of its units; the result says so.
+        pictures: Of how many OOD cells the superposition part keeps pictures, or of which (numbers of cells).
         progress: Show a bar; None for only on a terminal.
 
     Raises:
@@ -94,20 +98,34 @@ def diagnose(
             no tensor, holds NaN or does not depend on the code, a target of the wrong size.
     """
     chosen = _chosen(parts)
+    if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
+        raise InputError(f"The memory is a number of bytes, at least 1, such as 2**30. Got {memory!r}.")
     if geometry not in ("exact", "finite difference"):
         raise InputError(f"The geometry is exact or finite difference. Got {geometry!r} instead.")
     held = holdout if holdout is None or isinstance(holdout, Holdout) else holdouts.mask(space, np.asarray(holdout))
     if held is not None and held.space != space:
         raise InputError(f"The hold-out belongs to another space. Got {held.space}, expected {space}.")
+    if not isinstance(pictures, int):
+        if held is None:
+            raise InputError("Pictures are of OOD cells, and no hold-out was given.")
+        pictures = list(pictures)
+        known = set(held.ood_cells.tolist())
+        strange = [cell for cell in pictures if cell not in known]
+        if strange:
+            raise InputError(f"Pictures are of OOD cells. Not held out: {', '.join(map(repr, strange))}.")
     wanted = layers if layers is None or isinstance(layers, str) else list(layers)
+    odd = [name for name in wanted or () if not isinstance(name, str)]
+    if odd:
+        raise InputError(f"Layers are chosen by names or patterns, such as '1' or 'layers.*.act'. Got {odd[0]!r}.")
     with torch.inference_mode(False), observing(model, encode, target):
         subject = examine(model, space, encode, layers=wanted)
+        notes = _notes(subject, wanted)
         steps = len([name for name in chosen if name in _WORK]) + len(subject.layers) + 2
         with ProgressBar("diagnose", steps, show=progress) as bar:
             told = _Teller(bar)
             told("outputs")
             activations = _activations(subject, memory, seed, inner=any(name in LAYERWISE for name in chosen))
-            material = _material(model, subject, held, target, activations, wanted, geometry, memory, seed)
+            material = _material(model, subject, held, target, activations, wanted, geometry, memory, seed, pictures)
             found = {name: Part.absent(name, NOT_CHOSEN) for name in PARTS}
             for name, work in _WORK.items():
                 if name in chosen:
@@ -119,8 +137,34 @@ def diagnose(
             layerwise = [name for name in chosen if name in LAYERWISE]
             if layerwise:
                 found |= LayerStudy(material, layerwise).run(told)
-    facts = _facts(subject, material, seed, memory)
+    facts = {**_facts(subject, material, seed, memory), "notes": notes}
     return Diagnosis(space, held, subject.names, found, _verdict(found, material), facts)
+
+
+def _notes(subject: Subject, layers: str | list[str] | None) -> list[str]:
+    """What makes the numbers doubtful or fewer than expected, found by running a few cells in three ways."""
+    notes = []
+    if layers is None and not set(subject.layers) - {IN, OUT}:
+        notes.append(
+            "no inner layer was found: nonlinearities that are functions (F.relu), or in a callable or scripted model, "
+            "cannot be seen. Name modules with layers=…, or use nn.ReLU() and the like as modules."
+        )
+    cells = torch.linspace(0, len(subject.space) - 1, min(3, len(subject.space))).long()
+    with torch.no_grad():
+        together, again = (subject.output(subject.values(cells)).double() for _ in range(2))
+        alone = torch.cat([subject.output(subject.values(cell[None])) for cell in cells]).double()
+    size = float(together.abs().max())
+    if not bool((again - together).abs().max() <= SAME * size):
+        notes.append(
+            "the model is stochastic: the same codes gave other outputs the second time, so that the numbers are of "
+            "one draw. Diagnose its mean, or fix the noise."
+        )
+    elif not bool((alone - together).abs().max() <= SAME * size):
+        notes.append(
+            "the model mixes codes: an output depends on which others are in its batch (as BatchNorm in train mode "
+            "does), so that the numbers depend on how cells are grouped."
+        )
+    return notes
 
 
 class _Teller:
@@ -137,8 +181,10 @@ class _Teller:
 def _chosen(parts: str | Sequence[str]) -> list[str]:
     asked = [parts] if isinstance(parts, str) else list(parts)
     unknown = [name for name in asked if name not in PARTS]
-    if unknown or not asked:
-        close = difflib.get_close_matches(unknown[0], PARTS, n=1) if unknown else []
+    if not asked:
+        raise InputError(f"No part was chosen. Leave the choice out for all, or give some of: {', '.join(PARTS)}.")
+    if unknown:
+        close = difflib.get_close_matches(str(unknown[0]), PARTS, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise InputError(f"There is no part {', '.join(map(repr, unknown))}{hint}. Parts: {', '.join(PARTS)}.")
     return [name for name in PARTS if name in asked]
@@ -171,6 +217,7 @@ def _material(
     geometry: str,
     memory: int,
     seed: int,
+    pictures: int | Sequence[int],
 ) -> Material:
     outputs = activations[OUT].rows
     shape = (subject.layers[OUT].shape if OUT in subject.layers else tuple(outputs.shape[1:])) or (1,)
@@ -179,7 +226,7 @@ def _material(
     held = {name: rows for name, rows in activations.items() if name in subject.layers}
     return Material(
         model, subject.space, subject.encode, holdout, subject, outputs.reshape(len(outputs), *shape), truth,
-        held if len(held) == len(subject.layers) else None, layers, geometry, memory, seed,
+        held if len(held) == len(subject.layers) else None, layers, geometry, memory, seed, pictures,
     )  # fmt: skip
 
 

@@ -125,6 +125,10 @@ class Subject:
         """As `activations`, flattened to one row per cell with the units in an order fixed for each layer."""
         return {name: self.layers[name].rows(seen) for name, seen in self._seen(values).items()}
 
+    def output(self, values: Float[Tensor, "cell factor"]) -> Shaped[Tensor, "cell ..."]:
+        """The model's output alone, as it comes."""
+        return self.model(self.code(values).clone())
+
     def check_finite(self, rows: dict[str, Shaped[Tensor, "cell unit"]], values: Float[Tensor, "cell factor"]) -> None:
         """Raise at the first cell with a NaN or infinite activation."""
         for name, row in rows.items():
@@ -239,7 +243,15 @@ class _Trial:
 def _trial(
     model: Model, values: Tensor, encode: Encode | None, weights: torch.dtype | None, names: list[str]
 ) -> _Trial:
-    code = _encoded(encode, values, weights)
+    try:
+        code = _encoded(encode, values, weights)
+    except RecombineError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"`encode` failed on factor values of shape {tuple(values.shape)} and type {values.dtype}: "
+            f"{type(error).__name__}: {error}."
+        ) from error
     module = hooked(model)
     made: list[int] = []
     versions: dict[str, int] = {}

@@ -83,7 +83,8 @@ def superposition_part(material: Material) -> Part:
     """Both sides of the test, plain and centred, on every OOD cell; sums with free weights; pictures of a few."""
     space, holdout, truth = material.space, material.split, material.truth
     outputs = material.outputs
-    tests = [superposition(outputs, space, holdout, truth=truth, centred=centred) for centred in (False, True)]
+    shown = [(False, material.pictures), (True, 0)]
+    tests = [superposition(outputs, space, holdout, truth=truth, centred=c, pictures=p) for c, p in shown]
     remembered = remembered_sums(outputs, space, holdout, truth=truth, seed=material.seed)
     missing: dict[str, str] = {}
     alone: list[Tensor] = []
@@ -93,7 +94,7 @@ def superposition_part(material: Material) -> Part:
         given = (material.model, material.subject.code, space, holdout)
         alone = outputs_of_mean_codes(*given, outputs[0].numel(), material.subject.values)
         for centred in (False, True):
-            tests.append(superposition_of_inputs(outputs, *given, truth=truth, centred=centred, made=alone))
+            tests.append(superposition_of_inputs(outputs, *given, truth=truth, centred=centred, pictures=0, made=alone))
     except InputError as error:
         missing["input side"] = str(error)
     if truth is None:
@@ -145,14 +146,17 @@ def _cell_rows(test: Superposition, material: Material) -> Rows:
         "energy": test.energy,
         "factor_energy": test.factor_energy,
     }
+    scales = [f"scale_{name}" for name in material.space.names]
+    taken = {"side", "centred", "cell", "shared", *columns, *scales}
+    names = [f"value_{name}" if name in taken else name for name in material.space.names]
     return [
         {
             "side": test.side,
             "centred": test.centred,
             "cell": int(cell),
-            **dict(zip(material.space.names, values[i])),
+            **dict(zip(names, values[i])),
             **{name: float(column[i]) for name, column in columns.items()},
-            **{f"scale_{name}": float(test.factor_scales[i, a]) for a, name in enumerate(material.space.names)},
+            **{name: float(test.factor_scales[i, a]) for a, name in enumerate(scales)},
             "shared": int(test.shared[i]),
         }
         for i, cell in enumerate(test.cells)

@@ -256,7 +256,7 @@ def _superposition(diagnosis: Diagnosis, part: Part) -> Figure:
     figure = new_figure(1.35 * count + 4.3, 1.35 * len(shown) + 0.9)
     halves: Any = figure.subfigures(1, 2, width_ratios=[1.35 * count + 0.8, 3.5])
     left, right = halves
-    axes = left.subplots(len(shown), count, squeeze=False)
+    axes = left.subplots(len(shown), count, squeeze=False) if count else np.empty((0, 0))
     places = diagnosis.space.values(torch.from_numpy(pictures["cells"])).tolist()
     for column in range(count):
         everything = np.concatenate([images[column].ravel() for images in shown.values()])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recombine.diagnostics.grids import as_rows
 from recombine.diagnostics.layers import grid_values
-from recombine.errors import InputError
+from recombine.errors import InputError, RecombineError
 from recombine.factors import FactorSpace
 
 CHUNK = 1024
@@ -61,8 +61,17 @@ def truth_over_grid(
 def _called(target: Callable[[Tensor], Any], space: FactorSpace, dtype: torch.dtype) -> Tensor:
     found = torch.empty(0)
     for cells in space.chunks(CHUNK):
-        with torch.no_grad():
-            made = target(grid_values(space, cells, dtype))
+        values = grid_values(space, cells, dtype)
+        try:
+            with torch.no_grad():
+                made = target(values)
+        except RecombineError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"The target function failed on factor values of shape {tuple(values.shape)}: "
+                f"{type(error).__name__}: {error}."
+            ) from error
         made = torch.as_tensor(made) if isinstance(made, np.ndarray) else made
         if not isinstance(made, Tensor) or made.ndim == 0 or len(made) != len(cells):
             got = f"shape {tuple(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
