@@ -11,7 +11,8 @@ from torch import nn
 
 from recombine import FactorSpace, diagnose
 from recombine.activations import capture
-from recombine.diagnostics.layers import examine, module_of, observing
+from recombine.diagnostics.layers import examine
+from recombine.diagnostics.observing import module_of, observing
 from recombine.errors import InputError
 
 SPACE = FactorSpace(x=4, y=3)

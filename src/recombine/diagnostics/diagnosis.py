@@ -25,10 +25,12 @@ from torch import Tensor
 
 from recombine import holdouts
 from recombine.diagnostics.diagnosis_files import read_diagnosis, write_diagnosis
+from recombine.diagnostics.doubts import doubts
 from recombine.diagnostics.grid_activations import MEMORY, LayerRows, collect, fits
 from recombine.diagnostics.layer_parts import LAYERWISE, LayerStudy, geometry_part
-from recombine.diagnostics.layers import IN, OUT, Encode, Model, Subject, examine, observing
+from recombine.diagnostics.layers import OUT, Encode, Subject, examine
 from recombine.diagnostics.material import Material
+from recombine.diagnostics.observing import Model, observing
 from recombine.diagnostics.output_parts import errors_part, kernels_part, outputs_part, superposition_part
 from recombine.diagnostics.part import Part, json_able
 from recombine.diagnostics.superposition import PICTURES
@@ -51,7 +53,6 @@ _WORK: dict[str, Callable[[Material], Part]] = {
     "geometry": geometry_part,
 }
 PARTS = ("outputs", "errors", "superposition", "kernels", "geometry", *LAYERWISE)
-SAME = 1e-3  # difference, relative to the largest output, that rounding may make
 NOT_CHOSEN = "it was not among the parts asked for"
 NOT_WRITTEN = "the files were written before this part existed; diagnose the model again"
 
@@ -119,7 +120,7 @@ def diagnose(
         raise InputError(f"Layers are chosen by names or patterns, such as '1' or 'layers.*.act'. Got {odd[0]!r}.")
     with torch.inference_mode(False), observing(model, encode, target):
         subject = examine(model, space, encode, layers=wanted)
-        notes = _notes(subject, wanted)
+        notes = doubts(subject, wanted)
         steps = len([name for name in chosen if name in _WORK]) + len(subject.layers) + 2
         with ProgressBar("diagnose", steps, show=progress) as bar:
             told = _Teller(bar)
@@ -139,32 +140,6 @@ def diagnose(
                 found |= LayerStudy(material, layerwise).run(told)
     facts = {**_facts(subject, material, seed, memory), "notes": notes}
     return Diagnosis(space, held, subject.names, found, _verdict(found, material), facts)
-
-
-def _notes(subject: Subject, layers: str | list[str] | None) -> list[str]:
-    """What makes the numbers doubtful or fewer than expected, found by running a few cells in three ways."""
-    notes = []
-    if layers is None and not set(subject.layers) - {IN, OUT}:
-        notes.append(
-            "no inner layer was found: nonlinearities that are functions (F.relu), or in a callable or scripted model, "
-            "cannot be seen. Name modules with layers=…, or use nn.ReLU() and the like as modules."
-        )
-    cells = torch.linspace(0, len(subject.space) - 1, min(3, len(subject.space))).long()
-    with torch.no_grad():
-        together, again = (subject.output(subject.values(cells)).double() for _ in range(2))
-        alone = torch.cat([subject.output(subject.values(cell[None])) for cell in cells]).double()
-    size = float(together.abs().max())
-    if not bool((again - together).abs().max() <= SAME * size):
-        notes.append(
-            "the model is stochastic: the same codes gave other outputs the second time, so that the numbers are of "
-            "one draw. Diagnose its mean, or fix the noise."
-        )
-    elif not bool((alone - together).abs().max() <= SAME * size):
-        notes.append(
-            "the model mixes codes: an output depends on which others are in its batch (as BatchNorm in train mode "
-            "does), so that the numbers depend on how cells are grouped."
-        )
-    return notes
 
 
 class _Teller:

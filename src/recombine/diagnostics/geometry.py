@@ -27,7 +27,8 @@ from jaxtyping import Bool, Float, Int
 
 from recombine.diagnostics.derivatives import choose_rung, metric_by_rung
 from recombine.diagnostics.differences import check_differences, metric_by_differences
-from recombine.diagnostics.layers import IN, MEMORY, OUT, Encode, Model, Subject, examine, observing
+from recombine.diagnostics.layers import IN, MEMORY, OUT, Encode, Subject, examine
+from recombine.diagnostics.observing import Model, observing
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
 

@@ -10,7 +10,8 @@ from jaxtyping import Bool, Shaped
 from torch import Tensor
 
 from recombine.diagnostics.grid_activations import LayerRows
-from recombine.diagnostics.layers import Encode, Model, Subject
+from recombine.diagnostics.layers import Encode, Subject
+from recombine.diagnostics.observing import Model
 from recombine.diagnostics.superposition import PICTURES
 from recombine.errors import InputError
 from recombine.factors import FactorSpace

@@ -150,7 +150,7 @@ def _outputs(diagnosis: Diagnosis, part: Part) -> Figure:
             for spine in ax.spines.values():
                 spine.set_color(OUTLINE if held[chosen[column]] else "0.6")
             if row == 0:
-                ax.set_title(", ".join(f"{v:g}" for v in places[column]), fontsize=8)
+                ax.set_title(", ".join(f"{v:.4g}" for v in places[column]), fontsize=8)
         axes[row, 0].set_ylabel(key)
     return figure
 
@@ -270,7 +270,8 @@ def _superposition(diagnosis: Diagnosis, part: Part) -> Figure:
             if column == 0:
                 ax.set_ylabel(rows[key], rotation=0, ha="right", va="center", fontsize=9)
             if row == 0:
-                label = ", ".join(f"{n}={v:g}" for n, v in zip(diagnosis.space.names, places[column]))
+                named = [f"{n}={v:.4g}" for n, v in zip(diagnosis.space.names, places[column])]
+                label = "\n".join(", ".join(named[i : i + 2]) for i in range(0, len(named), 2))
                 ax.set_title(label, fontsize=8)
     _cosines(right.subplots(), part)
     scale = ""
@@ -365,7 +366,8 @@ def _complexity(diagnosis: Diagnosis, part: Part) -> Figure:
         if row.get("grouping"):
             ax.text(i, 1.01, row["grouping"].replace(" ", "\n"), ha="center", va="bottom", fontsize=7)
     _curves_axes(ax, tuple(row["layer"] for row in rows), "cumulative share PF")
-    ax.set_ylim(0, 1.18)
+    lines = max((len(row.get("grouping", "").split()) for row in rows), default=0)
+    ax.set_ylim(0, 1.06 + 0.06 * lines)
     ax.set_yticks(np.linspace(0, 1, 6))
     functions = [
         f"products needed for the {r['function']}: {_rank(r['approximate'])} (exactly {_rank(r['exact'])})"

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from recombine.diagnostics.anova import subsets
 from recombine.diagnostics.grids import BLOCK, GridArray, as_rows, enumerate_blocks, held_out
-from recombine.diagnostics.layers import Encode, Model, module_of, observing
+from recombine.diagnostics.layers import Encode
+from recombine.diagnostics.observing import Model, module_of, observing
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
 from recombine.holdouts import Holdout
