@@ -414,9 +414,11 @@ def test_noise_and_mixing_within_a_batch_are_noted(model):
 
         def forward(self, code):
             out = self.net(code)
+            if self.how == "squeezed":
+                return out.squeeze()
             return out + torch.randn_like(out) if self.how == "noise" else out - out.mean(0)
 
-    for how, message in (("noise", "stochastic"), ("mixing", "mixes codes")):
+    for how, message in (("noise", "stochastic"), ("mixing", "mixes codes"), ("squeezed", "single code")):
         found = rc.diagnose(Noisy(how), SPACE, CODE, HOLE, **options)
         assert message in found.notes[0]
         assert message in str(found)
