@@ -36,6 +36,19 @@ def bundle():
 def wrong():
     return {"model": torch.sin, "spaces": space}
 
+def loud():
+    print("hello")
+    def model(code):
+        print("there")
+        return torch.sin(code)
+    return {"model": model, "space": space}
+
+def needs(something):
+    return {}
+
+def raises():
+    return {"model": torch.sin, "space": space, "encode": lambda values: values["x"]}
+
 def broken():
     return {"model": lambda code: "text", "space": space}
 """
@@ -85,6 +98,33 @@ def test_a_diagnosis_of_other_weights_is_refused(store, tmp_path):
         Store(folder).load(run).diagnosis  # noqa: B018
 
 
+def test_parts_are_added_to_what_is_kept(store):
+    folder, run = store
+    kept = Store(folder).load(run)
+    call("diagnose", run, "--out", folder, "--parts", "errors,superposition,probes")
+    verdict = kept.diagnosis.verdict
+    assert "mean squared error: ALL" in call("diagnose", run, "--out", folder, "--parts", "errors").stdout
+    assert kept.diagnosis["probes"].computed
+    assert kept.diagnosis.verdict == verdict
+    call("diagnose", run, "--out", folder, "--parts", "tuning")
+    assert all(kept.diagnosis[part].computed for part in ("errors", "superposition", "probes", "tuning"))
+    shown = call("diagnose", run, "--out", folder, "--parts", "errors", "--layers", "out")
+    assert "not kept with run" in shown.stdout
+    assert kept.diagnosis["tuning"].computed
+    everything = "errors,superposition,probes,tuning"
+    call("diagnose", run, "--out", folder, "--parts", everything, "--layers", "out")
+    assert kept.diagnosis.layers == ("out",)
+    written = json.loads((folder / run / "diagnosis" / "diagnosis.json").read_text())["files"]
+    assert {path.name for path in (folder / run / "diagnosis").iterdir()} == {"diagnosis.json", *written}
+
+
+def test_a_diagnosis_replaced_leaves_no_files_behind(own, tmp_path):
+    for parts in ("superposition,probes", "probes"):
+        call("diagnose", f"{own}:mine", "--parts", parts, "--save", tmp_path / "kept")
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [
+        "diagnosis.json", "probes-scores.csv", "probes.safetensors"]  # fmt: skip
+
+
 def test_json_layers_and_parts(store):
     folder, run = store
     words = ["--layers", "layers.*.act,out", "--parts", "geometry,probes", "--geometry", "finite difference", "--json"]
@@ -113,13 +153,37 @@ def test_a_model_of_ones_own(own, tmp_path):
         (["{own}.txt:mine"], "There is no Python file"),
         (["xyz"], "named by up to 16 hexadecimal digits"),
         (["0123"], "There is no run"),
+        (["{own}:needs"], "missing 1 required positional argument: 'something'"),
+        (["{own}:raises"], "`encode` failed on factor values"),
+        (["{bad}:mine"], "SyntaxError"),
+        (["{lost}:mine"], "No module named 'nowhere'"),
+        (["{own}:mine", "--save", "{own}"], "needs a folder to write into"),
+        (["{own}:mine", "--figures", "{own}"], "needs a folder to write into"),
+        (["{own}:mine", "--parts", ","], "No part was chosen"),
+        (["{own}:mine", "--cells", "a"], "takes numbers of cells"),
+        (["{own}:mine", "--cells", "0"], "Not held out: 0"),
         (["{own}:mine", "--parts", "prbes"], "did you mean 'probes'"),
         (["{own}:mine", "--layers", "nothing"], "no layer 'nothing'"),
     ],
 )
 def test_errors_end_with_code_2(own, tmp_path, words, message):
-    result = call("diagnose", *(word.format(own=own) for word in words), "--out", tmp_path / "runs", code=2)
+    names = {"own": own, "bad": tmp_path / "bad.py", "lost": tmp_path / "lost.py"}
+    names["bad"].write_text("def mine(:\n")
+    names["lost"].write_text("import nowhere\n")
+    result = call("diagnose", *(word.format(**names) for word in words), "--out", tmp_path / "runs", code=2)
     assert message in result.stderr
+
+
+def test_what_a_users_function_prints_is_kept_out_of_the_json(own):
+    result = call("diagnose", f"{own}:loud", "--parts", "outputs", "--json")
+    assert json.loads(result.stdout)["verdict"]["kind"] == "cannot tell"
+    assert "hello" in result.stderr
+    assert "there" in result.stderr
+
+
+def test_cells_to_keep_pictures_of(own, tmp_path):
+    call("diagnose", f"{own}:mine", "--parts", "superposition", "--cells", "20,14", "--save", tmp_path / "kept")
+    assert Diagnosis.load(tmp_path / "kept")["superposition"].arrays["pictures/cells"].tolist() == [20, 14]
 
 
 def test_help_loads_no_torch():

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from recombine.errors import InputError
@@ -53,6 +54,8 @@ def capture(model: nn.Module, names: Iterable[str], *, copied: Collection[str] =
         for name in names:
             if name not in modules:
                 raise InputError(unknown_layer(name, modules))
+            if isinstance(modules[name], torch.jit.ScriptModule):
+                raise InputError(f"Layer {name!r} is scripted (torch.jit) and cannot be looked into. Choose another.")
             if modules[name] not in handles:
                 handles[modules[name]] = modules[name].register_forward_hook(_saver(seen, calls, name, copied))
         yield seen

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
+import traceback
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,6 +41,10 @@ def diagnose(
     seed: Annotated[int, typer.Option("--seed", help="Of all random draws.")] = 0,
     save: Annotated[Path | None, typer.Option("--save", help="Folder for the tables and arrays.")] = None,
     figures: Annotated[Path | None, typer.Option("--figures", help="Folder for a picture of every part.")] = None,
+    cells: Annotated[
+        list[str] | None,
+        typer.Option("--cells", help="Numbers of the OOD cells to keep pictures of; commas or several times."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")] = False,
 ) -> None:
     """Say what a decoder does with unseen combinations, and where in the network it goes wrong.
@@ -49,8 +56,12 @@ def diagnose(
 
     with reported(as_json):
         options: dict[str, Any] = {"geometry": geometry, "seed": seed}
-        options |= {name: _split(given) for name, given in (("layers", layers), ("parts", parts)) if given}
-        found = _own(what, options) if ":" in what else _run(what, out, options)
+        options |= {name: _split(given) for name, given in (("layers", layers), ("parts", parts)) if given is not None}
+        if cells:
+            options["pictures"] = [_cell(word) for word in _split(cells)]
+        _check_folders({"--save": save, "--figures": figures})
+        with redirect_stdout(sys.stderr):  # what a user's own code prints; standard output is ours
+            found = _own(what, options) if ":" in what else _run(what, out, options)
         if save is not None:
             found.save(save)
         drawn = [] if figures is None else _draw(found, figures)
@@ -64,6 +75,26 @@ def diagnose(
 
 def _split(given: list[str]) -> list[str]:
     return [word.strip() for words in given for word in words.split(",") if word.strip()]
+
+
+def _cell(word: str) -> int:
+    from recombine.errors import InputError
+
+    if not word.isdecimal():
+        raise InputError(f"--cells takes numbers of cells, such as 12,40. Got {word!r}.")
+    return int(word)
+
+
+def _check_folders(folders: dict[str, Path | None]) -> None:
+    """Raise before anything is computed if a folder could not be written to."""
+    from recombine.errors import InputError
+
+    for option, folder in folders.items():
+        if folder is not None:
+            nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+            if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+                what = "is not writable" if nearest.is_dir() else "is a file"
+                raise InputError(f"{option} needs a folder to write into, and {nearest} {what}. Choose another.")
 
 
 def _run(run: str, out: Path, options: dict[str, Any]) -> Diagnosis:
@@ -83,7 +114,7 @@ def _own(what: str, options: dict[str, Any]) -> Diagnosis:
 
 def _loaded(what: str) -> dict[str, Any]:
     """What the user's function returned, by name. Runs the user's file."""
-    from recombine.errors import InputError
+    from recombine.errors import InputError, RecombineError
     from recombine.factors import FactorSpace
 
     name, _, function = what.rpartition(":")
@@ -100,6 +131,15 @@ def _loaded(what: str) -> dict[str, Any]:
         if not callable(getattr(module, function, None)):
             raise InputError(f"{path} has no function {function!r}.")
         made = getattr(module, function)()
+    except RecombineError:
+        raise
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f" (line {where.lineno} of {Path(where.filename).name})" if where.filename != __file__ else ""
+        raise InputError(
+            f"{path}: {type(error).__name__}: {error}{place}. The file is imported and {function}() is called without "
+            "arguments."
+        ) from error
     finally:
         sys.path.remove(str(path.resolve().parent))
     given = {key: made.get(key) if isinstance(made, Mapping) else getattr(made, key, None) for key in FIELDS}

@@ -89,13 +89,27 @@ class StoredRun:
         return read_tensors(self._verified("losses.safetensors"))[0]["losses"]
 
     def diagnose(self, **options: Any) -> Diagnosis:
-        """Diagnose the model (options of `recombine.diagnose`) and keep the result in `diagnosis/`."""
+        """Diagnose the model (options of `recombine.diagnose`) and keep the result in `diagnosis/`.
+
+        Parts kept from an earlier diagnosis of the same weights stay if its settings were the same. If they were not,
+        it is replaced by a result that has all its parts, and left alone (the result says so) by one that lacks some.
+        """
         from recombine.diagnostics.diagnosis import diagnose
 
         task = self.task
         found = diagnose(self.model, task.space, task.inputs, task.holdout, target=task.targets, **options)
         found = replace(found, source={"run": self.id, "model": self.facts["files"]["model/model.safetensors"]})
-        found.save(self.path / "diagnosis")
+        try:
+            kept = self.load_diagnosis(partial=True)
+        except StoreError:
+            kept = None  # none yet, or nothing that could be read or is about these weights
+        merged = found if kept is None else found.with_parts_of(kept)
+        if merged is None:
+            return found.noted(
+                f"not kept with run {self.id}, whose diagnosis has other settings and parts that this one lacks: save "
+                f"it elsewhere (--save FOLDER), or compute all parts with the new settings"
+            )
+        merged.save(self.path / "diagnosis")
         return found
 
     @property

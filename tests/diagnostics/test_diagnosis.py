@@ -1,5 +1,6 @@
 """`diagnose` as a user calls it: all parts, what is missing, what is refused, files, figures, the model left alone."""
 
+import inspect
 import json
 import math
 
@@ -138,6 +139,54 @@ def test_all_forms_of_truth_are_one(model, target, diagnosis):
     assert found["errors"].rows[0]["mse"] == pytest.approx(diagnosis["errors"].rows[0]["mse"], rel=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+@pytest.mark.parametrize("target", [lambda v: v[:, 0] * v[:, 1], lambda v: v[:, :1] * v[:, 1:], None])
+def test_one_number_per_cell(shape, target):
+    model = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0), nn.Unflatten(0, (-1, *shape)))
+    found = rc.diagnose(model, SPACE, None, HOLE, target=target, progress=False)
+    assert found.facts["output_shape"] in ([1], [1, 1])
+    assert found["errors"].computed == (target is not None)
+    for part in PARTS:
+        if found[part].computed:
+            assert isinstance(found.plot(part), Figure)
+
+
+def test_numbers_of_a_classifier():
+    model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 5))
+    torch.manual_seed(0)
+    nn.init.normal_(model[0].weight)
+    found = rc.diagnose(lambda code: model(code - 3).argmax(1), SPACE, None, HOLE, progress=False)
+    assert found["probes"].computed
+
+
+def test_a_truth_that_differs_in_axes_of_length_one(model, diagnosis):
+    image = nn.Sequential(model, nn.Unflatten(1, (1, 8, 8)))
+    for target in (SCENE, lambda values: SCENE(values).flatten(1), lambda values: SCENE(values)[:, None]):
+        found = rc.diagnose(image, SPACE, CODE, HOLE, target=target, parts="errors", progress=False)
+        assert found["errors"].rows[0]["mse"] == pytest.approx(diagnosis["errors"].rows[0]["mse"], rel=1e-6)
+        assert [n for n in found.facts["output_shape"] if n > 1] == [8, 8]
+
+
+class Indexed(nn.Module):
+    """Has no parameters, and an integer buffer before the others."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("order", torch.arange(16))
+        self.register_buffer("weights", torch.randn(16, 9, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, code):
+        return code[:, self.order] @ self.weights
+
+
+def test_the_input_side_in_double_precision_and_with_integer_buffers():
+    mixing = torch.randn(16, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    double = nn.Sequential(nn.Linear(7, 12), nn.ReLU(), nn.Linear(12, 9)).double()
+    for model, encode in ((double, lambda v: CODE(v) @ mixing), (Indexed(), CODE)):
+        found = rc.diagnose(model, SPACE, encode, HOLE, parts="superposition", progress=False)
+        assert "input side" not in found["superposition"].missing
+
+
 def test_a_callable_and_three_factors():
     space = rc.FactorSpace(x=5, y=4, z=3)
     hole = rc.holdouts.centre(space, 1, 2, factors=["x", "y"])
@@ -203,9 +252,21 @@ class Bad(nn.Module):
         ({"layers": "layer.1"}, "no layer 'layer.1'"),
         ({"layers": []}, "No layers were chosen"),
         ({"parts": ["probe"]}, "did you mean 'probes'"),
-        ({"parts": []}, "Parts: outputs, errors"),
+        ({"parts": []}, "No part was chosen.*outputs, errors"),
+        ({"memory": -5}, "number of bytes.*Got -5"),
+        ({"pictures": [0]}, "Not held out: 0"),
+        ({"pictures": [27], "holdout": None}, "no hold-out was given"),
+        ({"encode": lambda v: 1 / 0}, "`encode` failed.*ZeroDivisionError"),
+        ({"target": lambda v: 1 / 0}, "target function failed.*ZeroDivisionError"),
         ({"geometry": "rough"}, "exact or finite difference"),
         ({"target": torch.zeros(64, 3)}, "as many numbers per cell as the model's output, 64"),
+        (
+            {"target": torch.zeros(64, 4, 16), "model": nn.Sequential(network(), nn.Unflatten(1, (16, 4)))},
+            r"shape \(4, 16\) per cell and the model's output \(16, 4\)",
+        ),
+        ({"model": lambda code: torch.complex(code, code)}, "output is complex"),
+        ({"target": lambda v: torch.complex(v, v)}, "target is complex"),
+        ({"target": torch.zeros(64, 64, dtype=torch.complex64)}, "real number"),
         ({"target": torch.zeros(63, 64)}, "one row for each of the 64 cells"),
         ({"target": "bump"}, "scene, a function of factor values or an array"),
         ({"target": lambda v: v[0]}, "target function must turn"),
@@ -223,6 +284,13 @@ def test_misuse_is_refused_and_the_model_left_alone(given, message):
     assert torch.equal(torch.random.get_rng_state(), before)
     if isinstance(subject, nn.Module):
         assert all(m.training and not m._forward_hooks for m in subject.modules())
+
+
+@pytest.mark.parametrize(("given", "message"), [({"layers": [1]}, "names or patterns.*Got 1"),
+                                                ({"memory": "1GB"}, "number of bytes.*Got '1GB'")])  # fmt: skip
+def test_wrong_types_are_refused_without_the_type_checker_too(model, given, message):
+    with pytest.raises(InputError, match=message):
+        inspect.unwrap(rc.diagnose)(model, SPACE, CODE, HOLE, progress=False, **given)
 
 
 def test_the_model_is_left_as_it_was():
@@ -311,6 +379,86 @@ def test_damaged_files_are_refused(diagnosis, tmp_path):
     (folder / "diagnosis.json").write_text("[1]")
     with pytest.raises(StoreError, match="no diagnosis of this version"):
         Diagnosis.load(folder)
+
+
+def test_pictures_are_of_the_cells_asked_for(model):
+    options = {"parts": "superposition", "progress": False}
+    found = rc.diagnose(model, SPACE, CODE, HOLE, pictures=[28, 27], **options)
+    assert found["superposition"].arrays["pictures/cells"].tolist() == [28, 27]
+    none = rc.diagnose(model, SPACE, CODE, HOLE, pictures=0, **options)
+    assert isinstance(none.plot("superposition"), Figure)
+
+
+@pytest.mark.parametrize("names", [("scale", "cell"), ("side", "centred"), ("scale_y", "y")])
+def test_factors_named_like_columns_keep_their_values(names):
+    space = rc.FactorSpace(**dict.fromkeys(names, 6))
+    hole = rc.holdouts.centre(space, 2, 3)
+    found = rc.diagnose(nn.Linear(2, 5), space, None, hole, parts="superposition", progress=False)
+    table = found.to_pandas("superposition", "cells")
+    columns = [f"value_{name}" if name != "y" else name for name in names]
+    values = space.values(hole.ood_cells).numpy()
+    np.testing.assert_array_equal(table[table["side"] == "output"][columns].to_numpy()[: len(values)], values)
+    assert set(table["cell"]) == set(hole.ood_cells.tolist())
+
+
+def test_noise_and_mixing_within_a_batch_are_noted(model):
+    options = {"parts": "outputs", "progress": False}
+    assert rc.diagnose(model, SPACE, CODE, HOLE, **options).notes == []
+    [note] = rc.diagnose(nn.Linear(16, 9), SPACE, CODE, HOLE, **options).notes
+    assert "no inner layer was found" in note
+
+    class Noisy(nn.Module):
+        def __init__(self, how):
+            super().__init__()
+            self.how, self.net = how, network()
+
+        def forward(self, code):
+            out = self.net(code)
+            if self.how == "squeezed":
+                return out.squeeze()
+            return out + torch.randn_like(out) if self.how == "noise" else out - out.mean(0)
+
+    for how, message in (("noise", "stochastic"), ("mixing", "mixes codes"), ("squeezed", "single code")):
+        found = rc.diagnose(Noisy(how), SPACE, CODE, HOLE, **options)
+        assert message in found.notes[0]
+        assert message in str(found)
+        assert message in found._repr_html_()
+
+
+def test_derivatives_that_are_zero_say_what_to_use():
+    net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 5))
+    for model, encode in ((lambda code: net(code).detach().round(), None), (net, lambda v: v.round()),
+                          (nn.Sequential(nn.Embedding(8, 3), nn.Flatten()), lambda v: v.long())):  # fmt: skip
+        found = rc.diagnose(model, SPACE, encode, HOLE, parts="geometry", progress=False)
+        assert 'geometry="finite difference"' in found.missing["geometry"]["geometry"]
+
+
+def test_exact_geometry_keeps_to_the_memory(model):
+    few, many = (
+        rc.diagnose(model, SPACE, CODE, HOLE, parts="geometry", memory=memory, progress=False)["geometry"]
+        for memory in (2**13, 2**30)
+    )
+    assert few.facts["cells_at_once"] < many.facts["cells_at_once"]
+    np.testing.assert_allclose(few.arrays["metric/out"], many.arrays["metric/out"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 8, 8), (8, 8, 3), (8, 1, 8)])
+def test_outputs_with_channels_are_drawn_as_pictures(shape):
+    model = nn.Sequential(nn.Linear(2, math.prod(shape)), nn.Unflatten(1, shape))
+    found = rc.diagnose(model, SPACE, None, HOLE, parts=["outputs", "superposition"], progress=False)
+    for part in ("outputs", "superposition"):
+        axes = found.plot(part).axes
+        [shown] = {ax.images[0].get_array().shape for ax in axes if ax.images}
+        assert shown == ((8, 8, 3) if 3 in shape else (8, 8))
+
+
+def test_without_relatives_nothing_is_drawn_for_them():
+    space = rc.FactorSpace(x=5, y=5)
+    hole = np.ones((5, 5), bool)
+    hole[0, 0] = False
+    found = rc.diagnose(nn.Linear(2, 4), space, None, hole, parts="superposition", pictures=[24], progress=False)
+    assert np.isnan(found["superposition"].arrays["pictures/superposition"]).all()
+    assert isinstance(found.plot("superposition"), Figure)
 
 
 def test_html_is_escaped_and_json_is_json(diagnosis):

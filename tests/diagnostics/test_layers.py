@@ -1,14 +1,18 @@
 """Choosing layers of any model, and leaving the model as it was."""
 
+import copy
 import functools
+import types
+import warnings
 
 import pytest
 import torch
 from torch import nn
 
-from recombine import FactorSpace
+from recombine import FactorSpace, diagnose
 from recombine.activations import capture
-from recombine.diagnostics.layers import examine, module_of, observing
+from recombine.diagnostics.layers import examine
+from recombine.diagnostics.observing import module_of, observing
 from recombine.errors import InputError
 
 SPACE = FactorSpace(x=4, y=3)
@@ -187,6 +191,94 @@ def test_observing_leaves_no_trace(fails):
     assert torch.equal(torch.get_rng_state(), random)
     assert not any(m._forward_hooks for m in model.modules())
     assert all(p.grad is None and p.requires_grad for p in model.parameters())
+
+
+class Writing(nn.Module):
+    """Keeps its last activation, counts calls in an attribute, and writes a running mean into a buffer in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.act, self.out = nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)
+        self.last, self.calls = torch.zeros(1), 0
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, code):
+        self.last = self.new = self.act(self.linear(code))
+        self.calls += 1
+        self.mean.mul_(0.9).add_(self.last.mean(0), alpha=0.1)
+        return self.out(self.last) + self.mean.mean().detach()
+
+
+def test_cached_activations_counters_and_buffers_written_in_place_are_put_back():
+    model = Writing()
+    last = model.last
+    diagnose(model, SPACE, progress=False, parts=["geometry", "probes"])
+    assert model.last is last
+    assert not hasattr(model, "new")
+    assert model.calls == 0
+    assert not model.mean.any()
+    assert model.mean.grad_fn is None
+    assert not model.mean.requires_grad
+    copy.deepcopy(model)
+
+
+def normed() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 2)).train()
+
+
+GLOBAL = normed()
+
+
+def test_modules_within_functions_encodings_and_targets_are_left_alone_too():
+    local, bundle = normed(), types.SimpleNamespace(net=normed())
+
+    def deeper(code):
+        return (lambda given: local(given))(code)
+
+    def of_global(code):
+        return GLOBAL(code)
+
+    callables = [lambda code: local(code), deeper, functools.partial(lambda net, code: net(code), local), of_global,
+                 lambda code, net=local: net(code), lambda code: bundle.net(code)]  # fmt: skip
+    for function in callables:
+        for given in (
+            {"model": function},
+            {"model": nn.Tanh(), "encode": function},
+            {"model": nn.Tanh(), "target": function},
+        ):
+            before = [{k: v.clone() for k, v in m.state_dict().items()} for m in (local, GLOBAL, bundle.net)]
+            found = [diagnose(given["model"], SPACE, given.get("encode"), target=given.get("target"), parts=["outputs"],
+                              progress=False)["outputs"].rows for _ in range(2)]  # fmt: skip
+            assert found[0] == found[1]  # in eval mode: no dropout
+            for module, state in zip((local, GLOBAL, bundle.net), before):
+                assert all(m.training for m in module.modules())
+                assert all(torch.equal(v, state[k]) for k, v in module.state_dict().items())
+
+
+def test_a_scripted_module_is_a_callable():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scripted = torch.jit.script(normed())
+    state = {k: v.clone() for k, v in scripted.state_dict().items()}
+    found = diagnose(scripted, SPACE, progress=False, parts=["outputs", "geometry", "probes"])
+    assert found.layers == ("in", "out")
+    assert all(m.training for m in scripted.modules())
+    assert all(torch.equal(v, state[k]) for k, v in scripted.state_dict().items())
+    within = nn.Sequential(scripted, nn.Tanh())
+    assert diagnose(within, SPACE, progress=False, parts=["probes"]).layers == ("in", "1", "out")
+    with pytest.raises(InputError, match="scripted"):
+        examine(within, SPACE, layers="0")
+
+
+def test_under_inference_mode():
+    with torch.inference_mode():
+        found = diagnose(normed(), SPACE, progress=False, parts="geometry")
+    assert found["geometry"].computed
+
+
+def test_a_module_called_out_is_listed_once():
+    with pytest.raises(InputError, match=r"Layers: in, lstm, out\."):
+        examine(Recurrent(), SPACE, layers="x")
 
 
 def test_hooks_are_gone_after_the_model_fails():

@@ -108,6 +108,53 @@ def test_other_failures_are_no_superpositions(wrong):
     assert verdict(Table(images)).kind == "cannot tell"
 
 
+@pytest.mark.parametrize("sigma", [1.0, 1.5, 2.0, 2.5, 3.0])
+@pytest.mark.parametrize("hole", [rc.holdouts.centre(SPACE, 3, 8), rc.holdouts.corner(SPACE, 6)])
+def test_wide_bumps_are_told_apart_too(sigma, hole):
+    """Where the truth itself is nearly a sum of its relatives, an exact sum leaves still less unexplained."""
+    scene = rc.scenes.Bump(SPACE, sigma=sigma)
+    images, where, held = scene(SPACE.values(CELLS)), SPACE.coordinates(CELLS), torch.from_numpy(hole.mask.ravel())
+    sums = images.clone()
+    for cell in hole.ood_cells:
+        sums[cell] = images[~held][(where[~held] == where[cell]).sum(1) == 1].mean(0)
+    parts = ["errors", "superposition"]
+    found = {
+        name: rc.diagnose(Table(outputs), SPACE, None, hole, target=scene, parts=parts, progress=False).verdict.kind
+        for name, outputs in {"right": images, "sums": sums, "faint": 0.3 * images}.items()
+    }
+    assert found == {"right": "composes", "sums": "superposes", "faint": found["faint"]}
+    assert found["faint"] in ("fails otherwise", "cannot tell")
+
+
+def test_the_truth_decides_where_nothing_remembered_can_be_compared():
+    space = rc.FactorSpace(x=5, y=5, z=5)
+    steps = torch.arange(5.0)
+
+    def product(values):
+        return torch.stack([torch.exp(-((steps - values[:, k : k + 1]) ** 2) / 2) for k in range(3)]).prod(0)
+
+    axes_only = (space.coordinates(torch.arange(125)) > 0).sum(1) > 1
+    options = {"target": product, "parts": PARTS[:2], "progress": False}
+    found = rc.diagnose(product, space, None, axes_only.reshape(5, 5, 5), **options).verdict
+    assert found.kind == "composes"
+    assert math.isnan(found.evidence.superposition)
+    blank = truth()
+    blank[HOLE.ood_cells] = 0
+    found = verdict(Table(1 - blank), target=rc.scenes.Bump(SPACE, inverted=True))
+    assert found.kind == "fails otherwise"
+    blank = 1 - blank
+    blank[HOLE.ood_cells] = 0
+    found = verdict(Table(blank), target=rc.scenes.Bump(SPACE, inverted=True))
+    assert found.kind == "fails otherwise"
+    assert "blank" in found.explanation
+    assert found.evidence.blank == 1
+
+
+def test_a_target_counts_also_where_errors_were_not_asked_for():
+    options = {"target": SCENE, "parts": "superposition", "progress": False}
+    assert rc.diagnose(Product(), SPACE, CODE, HOLE, **options).verdict.kind == "composes"
+
+
 def test_a_bright_background_changes_nothing():
     inverted = rc.scenes.Bump(SPACE, inverted=True)
     assert verdict(Table(1 - remembered()), target=inverted).kind == "superposes"
@@ -149,13 +196,25 @@ LEARNT = Evidence(100, 0.1, 0.05, 0.1, 0.01, 0.9, 0.1, 0.02)
         ({"cosine_truth": 0.8}, "cannot tell"),
         ({"ood_error": 0.05, "cosine_truth": 0.99, "id_error": 0.7}, "cannot tell"),
         ({"ood_cells": 4}, "cannot tell"),
-        ({"superposition": math.nan}, "cannot tell"),
+        ({"superposition": math.nan}, "fails otherwise"),
+        ({"superposition": math.nan, "blank": 1.0}, "fails otherwise"),
+        ({"superposition": math.nan, "ood_error": 0.0, "cosine_truth": 1.0}, "composes"),
+        ({"superposition": math.nan, "ood_error": math.nan}, "cannot tell"),
+        ({"superposition": 0.96, "truth_superposition": 0.8}, "superposes"),  # a fifth of what right ones leave
+        ({"superposition": 0.94, "truth_superposition": 0.8}, "cannot tell"),  # 0.25 more cannot be reached
+        ({"superposition": 0.96, "truth_superposition": 0.8, "ood_error": 0.4}, "cannot tell"),  # perhaps a blur
+        ({"superposition": 1.0, "truth_superposition": 0.995}, "cannot tell"),
+        ({"superposition": 0.6, "truth_superposition": 0.8}, "fails otherwise"),  # less of a sum than right ones
+        ({"id_error": math.nan, "ood_error": 0.0, "cosine_truth": 1.0}, "cannot tell"),
+        ({"id_error": math.nan, "superposition": 1.0}, "cannot tell"),
     ],
 )
 def test_thresholds(changes, kind):
     found = judge(replace(LEARNT, **changes))
     assert found.kind == kind
     assert found.thresholds == THRESHOLDS
+    assert "nan" not in found.explanation
+    assert not ("not mostly sums" in found.explanation and found.evidence.superposition >= 0.5)
 
 
 def test_without_truth_agreement_can_refuse():

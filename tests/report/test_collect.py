@@ -74,6 +74,7 @@ def test_a_run_without_a_diagnosis(tmp_path):
     assert "1 run in" in found.notes[0]
     found = collect([run.path], diagnose=True)
     assert all(found.models[0].diagnosis[part].computed for part in PARTS)
+    shutil.rmtree(run.path / "diagnosis")
     run.diagnose(parts=["errors"], progress=False)
     assert not collect([run.path]).models[0].diagnosis["outputs"].computed
     assert collect([run.path], diagnose=True).models[0].diagnosis["outputs"].computed

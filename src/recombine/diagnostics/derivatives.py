@@ -69,8 +69,8 @@ def choose_rung(subject: Subject, rungs: Sequence[str] | None = None) -> str:
         except Exception as error:
             reasons.append(f"{rung}: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
     raise InputError(
-        "The model has no exact derivative by the factors; use metric_tensor_finite_difference. Tried:\n  "
-        + "\n  ".join(reasons)
+        'The model has no exact derivative by the factors; use geometry="finite difference" '
+        "(metric_tensor_finite_difference). Tried:\n  " + "\n  ".join(reasons)
     )
 
 

@@ -15,21 +15,25 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from recombine import holdouts
 from recombine.diagnostics.diagnosis_files import read_diagnosis, write_diagnosis
+from recombine.diagnostics.doubts import doubts
 from recombine.diagnostics.grid_activations import MEMORY, LayerRows, collect, fits
 from recombine.diagnostics.layer_parts import LAYERWISE, LayerStudy, geometry_part
-from recombine.diagnostics.layers import OUT, Encode, Model, Subject, examine, observing
+from recombine.diagnostics.layers import OUT, Encode, Subject, examine
 from recombine.diagnostics.material import Material
+from recombine.diagnostics.observing import Model, observing
 from recombine.diagnostics.output_parts import errors_part, kernels_part, outputs_part, superposition_part
-from recombine.diagnostics.part import Part
+from recombine.diagnostics.part import Part, json_able
+from recombine.diagnostics.superposition import PICTURES
 from recombine.diagnostics.truth import truth_over_grid
 from recombine.diagnostics.verdict import Evidence, Verdict, judge
 from recombine.errors import InputError
@@ -65,6 +69,7 @@ def diagnose(
     geometry: str = "exact",
     seed: int = 0,
     memory: int = MEMORY,
+    pictures: int | Sequence[int] = PICTURES,
     progress: bool | None = None,
 ) -> Diagnosis:
     """Look at what a model does with trained and unseen combinations, layer by layer.
@@ -86,6 +91,7 @@ def diagnose(
         memory: Bytes of activations kept at a time, beside the outputs over the grid and the truth. Where layers do
             not fit they are computed one after the other, and a layer that does not fit alone is represented by a
             seeded draw of its units; the result says so.
+        pictures: Of how many OOD cells the superposition part keeps pictures, or of which (numbers of cells).
         progress: Show a bar; None for only on a terminal.
 
     Raises:
@@ -93,20 +99,34 @@ def diagnose(
             no tensor, holds NaN or does not depend on the code, a target of the wrong size.
     """
     chosen = _chosen(parts)
+    if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
+        raise InputError(f"The memory is a number of bytes, at least 1, such as 2**30. Got {memory!r}.")
     if geometry not in ("exact", "finite difference"):
         raise InputError(f"The geometry is exact or finite difference. Got {geometry!r} instead.")
     held = holdout if holdout is None or isinstance(holdout, Holdout) else holdouts.mask(space, np.asarray(holdout))
     if held is not None and held.space != space:
         raise InputError(f"The hold-out belongs to another space. Got {held.space}, expected {space}.")
+    if not isinstance(pictures, int):
+        if held is None:
+            raise InputError("Pictures are of OOD cells, and no hold-out was given.")
+        pictures = list(pictures)
+        known = set(held.ood_cells.tolist())
+        strange = [cell for cell in pictures if cell not in known]
+        if strange:
+            raise InputError(f"Pictures are of OOD cells. Not held out: {', '.join(map(repr, strange))}.")
     wanted = layers if layers is None or isinstance(layers, str) else list(layers)
-    with observing(model):
+    odd = [name for name in wanted or () if not isinstance(name, str)]
+    if odd:
+        raise InputError(f"Layers are chosen by names or patterns, such as '1' or 'layers.*.act'. Got {odd[0]!r}.")
+    with torch.inference_mode(False), observing(model, encode, target):
         subject = examine(model, space, encode, layers=wanted)
+        notes = doubts(subject, wanted)
         steps = len([name for name in chosen if name in _WORK]) + len(subject.layers) + 2
         with ProgressBar("diagnose", steps, show=progress) as bar:
             told = _Teller(bar)
             told("outputs")
             activations = _activations(subject, memory, seed, inner=any(name in LAYERWISE for name in chosen))
-            material = _material(model, subject, held, target, activations, wanted, geometry, memory, seed)
+            material = _material(model, subject, held, target, activations, wanted, geometry, memory, seed, pictures)
             found = {name: Part.absent(name, NOT_CHOSEN) for name in PARTS}
             for name, work in _WORK.items():
                 if name in chosen:
@@ -118,8 +138,9 @@ def diagnose(
             layerwise = [name for name in chosen if name in LAYERWISE]
             if layerwise:
                 found |= LayerStudy(material, layerwise).run(told)
-    facts = _facts(subject, material, seed, memory) | {"row_0": getattr(target, "row_0", "bottom")}
-    return Diagnosis(space, held, subject.names, found, _verdict(found), facts)
+    facts = _facts(subject, material, seed, memory)
+    facts |= {"row_0": getattr(target, "row_0", "bottom"), "notes": notes}
+    return Diagnosis(space, held, subject.names, found, _verdict(found, material), facts)
 
 
 class _Teller:
@@ -136,8 +157,10 @@ class _Teller:
 def _chosen(parts: str | Sequence[str]) -> list[str]:
     asked = [parts] if isinstance(parts, str) else list(parts)
     unknown = [name for name in asked if name not in PARTS]
-    if unknown or not asked:
-        close = difflib.get_close_matches(unknown[0], PARTS, n=1) if unknown else []
+    if not asked:
+        raise InputError(f"No part was chosen. Leave the choice out for all, or give some of: {', '.join(PARTS)}.")
+    if unknown:
+        close = difflib.get_close_matches(str(unknown[0]), PARTS, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise InputError(f"There is no part {', '.join(map(repr, unknown))}{hint}. Parts: {', '.join(PARTS)}.")
     return [name for name in PARTS if name in asked]
@@ -157,8 +180,7 @@ def _activations(subject: Subject, memory: int, seed: int, *, inner: bool) -> di
             "The model's output does not depend on the code: it is the same at every cell. Is it detached, constant, "
             "or are all its units dead?"
         )
-    shape = whole.layers[OUT].shape
-    return {**found, OUT: LayerRows(outputs.reshape(len(outputs), *shape).flatten(1), found[OUT].units)}
+    return found
 
 
 def _material(
@@ -171,15 +193,16 @@ def _material(
     geometry: str,
     memory: int,
     seed: int,
+    pictures: int | Sequence[int],
 ) -> Material:
     outputs = activations[OUT].rows
-    shape = subject.layers[OUT].shape if OUT in subject.layers else tuple(outputs.shape[1:])
+    shape = (subject.layers[OUT].shape if OUT in subject.layers else tuple(outputs.shape[1:])) or (1,)
     truth = None if target is None else truth_over_grid(target, subject.space, shape, outputs.dtype)
     shape = tuple(truth.shape[1:]) if truth is not None else shape
     held = {name: rows for name, rows in activations.items() if name in subject.layers}
     return Material(
         model, subject.space, subject.encode, holdout, subject, outputs.reshape(len(outputs), *shape), truth,
-        held if len(held) == len(subject.layers) else None, layers, geometry, memory, seed,
+        held if len(held) == len(subject.layers) else None, layers, geometry, memory, seed, pictures,
     )  # fmt: skip
 
 
@@ -187,6 +210,7 @@ def _facts(subject: Subject, material: Material, seed: int, memory: int) -> dict
     return {
         "seed": seed,
         "memory": memory,
+        "geometry": material.geometry,
         "dtype": str(subject.dtype).removeprefix("torch."),
         "output_shape": list(material.outputs.shape[1:]),
         "target": material.truth is not None,
@@ -194,8 +218,8 @@ def _facts(subject: Subject, material: Material, seed: int, memory: int) -> dict
     }
 
 
-def _verdict(parts: dict[str, Part]) -> Verdict:
-    """Gather the evidence from the parts and judge it."""
+def _verdict(parts: dict[str, Part], material: Material) -> Verdict:
+    """Gather the evidence from the parts and judge it; the errors count also where they were not asked for."""
     superposition = parts["superposition"]
     if not superposition.computed:
         return Verdict("cannot tell", f"the superposition test is missing: {superposition.missing['superposition']}")
@@ -208,9 +232,11 @@ def _verdict(parts: dict[str, Part]) -> Verdict:
         "unrelated": sums["unrelated"],
         "trained": sums["trained"],
         "truth_superposition": sums["truth"],
+        "blank": sums["blank"],
     }
-    if parts["errors"].computed:
-        relative = {r["cells"]: r["relative"] for r in parts["errors"].rows}
+    if material.truth is not None:
+        errors = parts["errors"] if parts["errors"].computed else errors_part(material)
+        relative = {r["cells"]: r["relative"] for r in errors.rows}
         numbers |= {"id_error": relative["id"], "ood_error": relative["ood"]}
     if parts["kernels"].computed:
         for agreeing in parts["kernels"].table("agreement"):
@@ -252,6 +278,34 @@ class Diagnosis:
             name: part.missing for name, part in self.parts.items() if part.missing.get(name) != NOT_CHOSEN
             and part.missing
         }  # fmt: skip
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know before trusting the numbers."""
+        return list(self.facts.get("notes", []))
+
+    def noted(self, note: str) -> Diagnosis:
+        """The same with one more note."""
+        return replace(self, facts={**self.facts, "notes": [*self.notes, note]})
+
+    def with_parts_of(self, earlier: Diagnosis) -> Diagnosis | None:
+        """This diagnosis, with the parts that were not asked for taken from an earlier one of the same model.
+
+        If the settings differ, parts of both cannot stand side by side: then this one alone, if it lacks none of the
+        earlier one's parts, or else None.
+        """
+        lacking = [name for name, part in self.parts.items() if part.missing.get(name) == NOT_CHOSEN]
+        lacking = [name for name in lacking if earlier.parts[name].computed]
+        if not lacking:
+            return self
+        settings = {"geometry": "exact"}  # what older files do not say
+        now, before = ({**settings, **d.facts, "notes": None} for d in (self, earlier))
+        masks = [None if d.holdout is None else d.holdout.mask.tolist() for d in (self, earlier)]
+        if json_able(now) != json_able(before) or self.space != earlier.space or masks[0] != masks[1]:
+            return None
+        parts = {name: (earlier if name in lacking else self).parts[name] for name in self.parts}
+        verdict = earlier.verdict if "superposition" in lacking else self.verdict
+        return replace(self, parts=parts, verdict=verdict)
 
     def to_pandas(self, part: str | None = None, table: str | None = None) -> pandas.DataFrame:
         """A table of a part, its main one unless named. Without a part: all numbers by layer, one per row."""

@@ -23,8 +23,12 @@ MAIN = "diagnosis.json"
 
 
 def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
-    """Write everything; diagnosis.json comes last and holds the digests of all other files."""
-    (folder / MAIN).unlink(missing_ok=True)
+    """Write everything; diagnosis.json comes last and holds the digests of all other files.
+
+    Until then an earlier diagnosis.json stays: of what it describes, only parts that have changed are refused. Files
+    that it named and that are no longer needed are removed at the end.
+    """
+    before = _files_of(folder)
     parts: dict[str, Any] = {}
     files: dict[str, str] = {}
     for name, part in diagnosis.parts.items():
@@ -42,7 +46,20 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
         "files": files,
     }
     write_json(folder / MAIN, content)
+    for name in before - set(files):
+        (folder / name).unlink(missing_ok=True)
     return folder
+
+
+def _files_of(folder: Path) -> set[str]:
+    """The files that a diagnosis kept in the folder names; none if there is none that can be read."""
+    try:
+        content = read_json(folder / MAIN)
+        if content["format"] == FORMAT:
+            return {name for name in content["files"] if Path(name).name == name and name != MAIN}
+    except (StoreError, KeyError, TypeError, AttributeError):
+        pass
+    return set()
 
 
 def _factors(space: FactorSpace) -> list[tuple[str, dict[str, Any]]]:

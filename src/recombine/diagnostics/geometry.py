@@ -27,7 +27,8 @@ from jaxtyping import Bool, Float, Int
 
 from recombine.diagnostics.derivatives import choose_rung, metric_by_rung
 from recombine.diagnostics.differences import check_differences, metric_by_differences
-from recombine.diagnostics.layers import IN, MEMORY, OUT, Encode, Model, Subject, examine, observing
+from recombine.diagnostics.layers import IN, MEMORY, OUT, Encode, Subject, examine
+from recombine.diagnostics.observing import Model, observing
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 TANGENT_MEMORY = 2**27  # bytes of activations and tangents at a time; less makes derivatives slower
 GRID_MEMORY = 2**30  # bytes of activations kept for finite differences
+USE_DIFFERENCES = 'Use geometry="finite difference" (metric_tensor_finite_difference).'
 ROWS_SHARE = 8  # times more cells at once for reverse rows, whose number of passes does not depend on them
 
 
@@ -284,12 +286,11 @@ def metric_tensor_exact(
         InputError: if the code is of an integer type, does not change with the factors (an encoding that rounds), if
             the output does not change with the code, is NaN, or has no derivative.
     """
-    with observing(model):
+    with observing(model, encode):
         subject = examine(model, space, encode, layers=layers)
         if not subject.code_dtype.is_floating_point:
             raise InputError(
-                f"The codes are of type {subject.code_dtype}, and integers have no derivative. "
-                "Use metric_tensor_finite_difference."
+                f"The codes are of type {subject.code_dtype}, and integers have no derivative. {USE_DIFFERENCES}"
             )
         rung = choose_rung(subject, None if rung is None else (rung,))
         budget = memory * ROWS_SHARE if rung == "reverse rows" else memory // (1 + space.n_factors)
@@ -325,7 +326,7 @@ def metric_tensor_finite_difference(
         InputError: if a factor has one value only, or if the output does not change over the grid or is NaN.
     """
     check_differences(space)
-    with observing(model):
+    with observing(model, encode):
         subject = examine(model, space, encode, layers=layers)
         chunk = subject.cells_within(min(memory, MEMORY))
         metrics = metric_by_differences(subject, cells_kept=memory // subject.bytes_kept, cells_at_once=chunk)
@@ -335,12 +336,18 @@ def metric_tensor_finite_difference(
 
 def _check_dependence(metrics: dict[str, torch.Tensor], what: str) -> None:
     if IN in metrics and not bool(metrics[IN].any()):
-        hint = " Does `encode` round? Use metric_tensor_finite_difference then." if what == "derivative" else ""
+        hint = f" Does `encode` round? {USE_DIFFERENCES}" if what == "derivative" else ""
         raise InputError(f"The code does not depend on the factors: its {what} is 0 at every cell.{hint}")
     if OUT in metrics and not bool(metrics[OUT].any()):
+        if what == "derivative":
+            raise InputError(
+                "The derivative of the model's output by every factor is 0 at every cell: it is detached, rounded, of "
+                "an integer type, constant, or all its units are dead. If it changes from cell to cell: "
+                f"{USE_DIFFERENCES}"
+            )
         raise InputError(
             f"The model's output does not depend on the code: its {what} by every factor is 0 at every cell. "
-            "Is it detached, constant, or are all its units dead?"
+            "Is it constant, or are all its units dead?"
         )
 
 

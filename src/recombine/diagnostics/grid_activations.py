@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Int, Shaped
 from torch import Tensor
 
+from recombine.diagnostics.grids import rows_of
 from recombine.diagnostics.layers import OUT, Subject
 from recombine.seeds import generator
 
@@ -77,9 +78,9 @@ def collect(subject: Subject, names: Sequence[str], *, memory: int = MEMORY, see
 def _rows(subject: Subject, name: str, activation: Tensor) -> Tensor:
     """One row per cell, in memory order except for the output, which keeps the order of its pixels."""
     if name == OUT:
-        return activation.flatten(1)
+        return rows_of(activation)
     order = subject.layers[name].memory_order
-    return activation.permute(0, *(axis + 1 for axis in order)).flatten(1)
+    return rows_of(activation.permute(0, *(axis + 1 for axis in order)))
 
 
 def stream(subject: Subject, *, memory: int = MEMORY, seed: int = 0) -> Iterator[tuple[str, LayerRows]]:

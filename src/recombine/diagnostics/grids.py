@@ -22,6 +22,11 @@ BLOCK = 2**22  # numbers in one float64 block: 32 MB
 DRAWN = 4096  # cells kept by default where a result grows with the square of their number
 
 
+def rows_of(array: Shaped[Tensor, "cell ..."]) -> Shaped[Tensor, "cell feature"]:
+    """One row per cell, also where each holds a single number and the tensor has one axis only."""
+    return array.reshape(len(array), -1)
+
+
 def as_rows(array: GridArray, space: FactorSpace, what: str = "outputs") -> Shaped[Tensor, "cell feature"]:
     """Rows of features on the CPU, in their own precision, without a copy where possible.
 

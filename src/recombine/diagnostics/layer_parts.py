@@ -14,7 +14,7 @@ from torch import Tensor
 
 from recombine.diagnostics.anova import variance_components
 from recombine.diagnostics.embeddings import EXACT_SIDE, NEIGHBOURS, NO_UMAP, embed_umap, with_signs
-from recombine.diagnostics.geometry import metric_tensor_exact, metric_tensor_finite_difference
+from recombine.diagnostics.geometry import TANGENT_MEMORY, metric_tensor_exact, metric_tensor_finite_difference
 from recombine.diagnostics.grid_activations import LayerRows, stream
 from recombine.diagnostics.grids import draw_cells
 from recombine.diagnostics.layers import OUT
@@ -39,7 +39,8 @@ def geometry_part(material: Material) -> Part:
     """The metric tensor of every layer, and the scores read off it on ID and OOD cells."""
     given = (material.model, material.space, material.encode)
     if material.geometry == "exact":
-        found = metric_tensor_exact(*given, layers=material.layers)
+        within = min(material.memory, TANGENT_MEMORY)
+        found = metric_tensor_exact(*given, layers=material.layers, memory=within)
     else:
         found = metric_tensor_finite_difference(*given, layers=material.layers, memory=material.memory)
     arrays = {f"metric/{name}": layer.metric for name, layer in found.layers.items()}

@@ -8,15 +8,15 @@
 A layer is chosen by the dotted name of its module (as in `named_modules()`), by a shell pattern over these names, or
 as "in" (the code) and "out" (the model's output). A module called several times in one pass is a layer at each call:
 `act`, `act#2`, … A callable that is no module has "in" and "out" only; a bound method (`vae.decode`) counts as its
-module. Nonlinearities written as functions (`F.relu`) are no modules and can only be reached through one.
+module. Nonlinearities written as functions (`F.relu`) are no modules and can only be reached through one. A scripted
+module (`torch.jit.script`) counts as a callable: it has no hooks.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -26,52 +26,21 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from recombine.activations import CALL, capture, nonlinearities, unknown_layer
+from recombine.diagnostics.grids import rows_of
+from recombine.diagnostics.observing import Model, module_of, observing
 from recombine.errors import InputError, RecombineError
 from recombine.factors import FactorSpace
 
-Model = nn.Module | Callable[[Tensor], Any]
 Encode = Callable[[Tensor], Any]
 IN, OUT = "in", "out"
 MEMORY = 2**25  # bytes of activations in one pass: more makes no model faster and leaves the processor's cache
 MOST_CELLS = 1024
 
 
-def module_of(model: Model) -> nn.Module | None:
-    """The module behind a model: itself, or the owner of a bound method (also inside `functools.partial`)."""
-    while isinstance(model, functools.partial):
-        model = model.func
-    owner = model if isinstance(model, nn.Module) else getattr(model, "__self__", None)
-    return owner if isinstance(owner, nn.Module) else None
-
-
-@contextmanager
-def observing(model: Model) -> Iterator[None]:
-    """Look at a model without leaving a trace.
-
-    Inside the block the model is in eval mode. Afterwards, also after an exception, the train/eval mode of every
-    submodule, all buffers (running means, counters) and torch's random state are what they were, and no hook or
-    gradient is left behind. A callable that is no module is called as it is; only the random state is kept for it.
-    """
+def hooked(model: Model) -> nn.Module | None:
+    """The module whose inner layers can be seen; None for a callable, and for a scripted module, which has no hooks."""
     module = module_of(model)
-    modes = {} if module is None else {m: m.training for m in module.modules()}
-    buffers = [(m, name, b, b.clone()) for m in modes for name, b in m._buffers.items() if b is not None]
-    gpus = [] if module is None else sorted({t.device.index for t in module.parameters() if t.device.type == "cuda"})
-    fast = torch.backends.mha.get_fastpath_enabled()
-    with torch.random.fork_rng(devices=gpus):
-        try:
-            torch.backends.mha.set_fastpath_enabled(False)  # fused transformer layers have no derivative and no hooks
-            if module is not None:
-                module.eval()
-            yield
-        finally:
-            torch.backends.mha.set_fastpath_enabled(fast)
-            for m, training in modes.items():
-                m.training = training
-            with torch.no_grad():
-                for m, name, buffer, before in buffers:
-                    if not torch.equal(buffer, before):
-                        buffer.copy_(before)
-                    m._buffers[name] = buffer
+    return None if isinstance(module, torch.jit.ScriptModule) else module
 
 
 @dataclass(frozen=True)
@@ -101,7 +70,7 @@ class Layer:
 
     def rows(self, seen: Tensor) -> Shaped[Tensor, "cell unit"]:
         """One row per cell. Units come in the order of memory, which avoids a copy and is the same for every batch."""
-        return self.cells_first(seen).permute(0, *(a + 1 for a in self.memory_order)).flatten(1)
+        return rows_of(self.cells_first(seen).permute(0, *(a + 1 for a in self.memory_order)))
 
 
 @dataclass(frozen=True)
@@ -156,6 +125,10 @@ class Subject:
         """As `activations`, flattened to one row per cell with the units in an order fixed for each layer."""
         return {name: self.layers[name].rows(seen) for name, seen in self._seen(values).items()}
 
+    def output(self, values: Float[Tensor, "cell factor"]) -> Shaped[Tensor, "cell ..."]:
+        """The model's output alone, as it comes."""
+        return self.model(self.code(values).clone())
+
     def check_finite(self, rows: dict[str, Shaped[Tensor, "cell unit"]], values: Float[Tensor, "cell factor"]) -> None:
         """Raise at the first cell with a NaN or infinite activation."""
         for name, row in rows.items():
@@ -168,7 +141,7 @@ class Subject:
         code = self.code(values)
         inner = [name for name in self.layers if name not in (IN, OUT)]
         copied = {name for name, layer in self.layers.items() if layer.copied}
-        module = module_of(self.model)
+        module = hooked(self.model)
         modules = list(dict.fromkeys(name.partition(CALL)[0] for name in inner))
         with nullcontext({}) if module is None else capture(module, modules, copied=copied) as seen:
             out = self.model(code.clone())  # a model may write into its input
@@ -213,8 +186,8 @@ def examine(
     if dtype not in (torch.float32, torch.float64):
         dtype = torch.float32
     device = tensors[0].device if tensors else torch.device("cpu")
-    chosen = _chosen(module, layers)
-    with observing(model), torch.no_grad():
+    chosen = _chosen(hooked(model), layers)
+    with observing(model, encode), torch.no_grad():
         few, more = (
             _trial(model, grid_values(space, cells, dtype).to(device), encode, weights, chosen.watched)
             for cells in (torch.linspace(0, len(space) - 1, n).long() for n in (2, 3))
@@ -245,13 +218,13 @@ def _chosen(module: nn.Module | None, layers: str | Sequence[str] | None) -> _Ch
     if not asked:
         raise InputError('No layers were chosen. Give names or patterns such as "layers.*.act", or None for all.')
     inner = [] if module is None else [n for n, _ in module.named_modules(remove_duplicate=False) if n]
-    known = [IN, *inner, OUT]
+    known = list(dict.fromkeys([IN, *inner, OUT]))
     names: dict[str, bool] = {}
     for name in asked:
         plain = name if name in known else name.partition(CALL)[0]
         fits = [plain] if plain in known else [n for n in known if fnmatchcase(n, plain)]
         if not fits:
-            hint = " A callable that is no nn.Module has these only." if module is None else ""
+            hint = " A callable that is no nn.Module, or a scripted one, has these only." if module is None else ""
             raise InputError(unknown_layer(name, known) + hint)
         for n in fits:
             names[n] = names.get(n, False) or plain in known
@@ -270,15 +243,23 @@ class _Trial:
 def _trial(
     model: Model, values: Tensor, encode: Encode | None, weights: torch.dtype | None, names: list[str]
 ) -> _Trial:
-    code = _encoded(encode, values, weights)
-    module = module_of(model)
+    try:
+        code = _encoded(encode, values, weights)
+    except RecombineError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"`encode` failed on factor values of shape {tuple(values.shape)} and type {values.dtype}: "
+            f"{type(error).__name__}: {error}."
+        ) from error
+    module = hooked(model)
     made: list[int] = []
     versions: dict[str, int] = {}
     with ExitStack() as stack:
         seen: dict[str, Tensor] = {}
         if module is not None:
             seen = stack.enter_context(capture(module, names))
-            for inner in module.modules():
+            for inner in (m for m in module.modules() if not isinstance(m, torch.jit.ScriptModule)):
                 stack.callback(inner.register_forward_hook(_watcher(made, versions, seen)).remove)
         try:
             out = model(code.clone())
@@ -293,6 +274,11 @@ def _trial(
         raise InputError(
             f"The model's output must be a tensor with one entry per code. Got {type(out).__name__}. "
             "Wrap it in an nn.Module whose forward returns the tensor to diagnose."
+        )
+    if out.is_complex():
+        raise InputError(
+            f"The model's output is complex ({out.dtype}), and only real numbers are compared. Wrap it in an nn.Module "
+            "that returns its real and imaginary part, torch.view_as_real(output), or its absolute value."
         )
     if out.ndim == 0 or len(out) != len(values):
         raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,9 @@ from jaxtyping import Bool, Shaped
 from torch import Tensor
 
 from recombine.diagnostics.grid_activations import LayerRows
-from recombine.diagnostics.layers import Encode, Model, Subject
+from recombine.diagnostics.layers import Encode, Subject
+from recombine.diagnostics.observing import Model
+from recombine.diagnostics.superposition import PICTURES
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
 from recombine.holdouts import Holdout
@@ -30,6 +33,7 @@ class Material:
         geometry: How the metric tensor is found, "exact" or "finite difference".
         memory: Bytes of activations to keep at a time.
         seed: Of all draws.
+        pictures: How many OOD cells to keep pictures of, or which.
     """
 
     model: Model
@@ -44,6 +48,7 @@ class Material:
     geometry: str
     memory: int
     seed: int
+    pictures: int | Sequence[int] = PICTURES
 
     @property
     def split(self) -> Holdout:

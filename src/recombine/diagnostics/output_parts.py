@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from recombine.diagnostics.complexity import distribution_complexity, function_complexity
-from recombine.diagnostics.grids import blocks, draw_cells
+from recombine.diagnostics.grids import blocks, draw_cells, rows_of
 from recombine.diagnostics.kernel_regression import KernelKind, kernel_regression
 from recombine.diagnostics.kernel_spectra import kernel_spectrum
 from recombine.diagnostics.kernels import SIMILARITIES, GramMatrices, agreement, gram_matrices
@@ -83,7 +83,8 @@ def superposition_part(material: Material) -> Part:
     """Both sides of the test, plain and centred, on every OOD cell; sums with free weights; pictures of a few."""
     space, holdout, truth = material.space, material.split, material.truth
     outputs = material.outputs
-    tests = [superposition(outputs, space, holdout, truth=truth, centred=centred) for centred in (False, True)]
+    shown = [(False, material.pictures), (True, 0)]
+    tests = [superposition(outputs, space, holdout, truth=truth, centred=c, pictures=p) for c, p in shown]
     remembered = remembered_sums(outputs, space, holdout, truth=truth, seed=material.seed)
     missing: dict[str, str] = {}
     alone: list[Tensor] = []
@@ -91,9 +92,9 @@ def superposition_part(material: Material) -> Part:
         _check_population(material)
         assert material.encode is not None
         given = (material.model, material.subject.code, space, holdout)
-        alone = outputs_of_mean_codes(*given, outputs[0].numel())
+        alone = outputs_of_mean_codes(*given, outputs[0].numel(), material.subject.values)
         for centred in (False, True):
-            tests.append(superposition_of_inputs(outputs, *given, truth=truth, centred=centred, made=alone))
+            tests.append(superposition_of_inputs(outputs, *given, truth=truth, centred=centred, pictures=0, made=alone))
     except InputError as error:
         missing["input side"] = str(error)
     if truth is None:
@@ -123,7 +124,7 @@ def _check_population(material: Material) -> None:
         raise InputError("The codes are integers, which cannot be averaged.")
     with torch.no_grad():
         codes = torch.cat([
-            material.subject.code(material.subject.values(cells)).flatten(1).double().cpu()
+            rows_of(material.subject.code(material.subject.values(cells))).double().cpu()
             for cells in material.space.chunks()
         ])  # fmt: skip
     away = torch.linalg.vector_norm(codes - codes[material.split.id_cells].mean(0), dim=1)
@@ -145,14 +146,17 @@ def _cell_rows(test: Superposition, material: Material) -> Rows:
         "energy": test.energy,
         "factor_energy": test.factor_energy,
     }
+    scales = [f"scale_{name}" for name in material.space.names]
+    taken = {"side", "centred", "cell", "shared", *columns, *scales}
+    names = [f"value_{name}" if name in taken else name for name in material.space.names]
     return [
         {
             "side": test.side,
             "centred": test.centred,
             "cell": int(cell),
-            **dict(zip(material.space.names, values[i])),
+            **dict(zip(names, values[i])),
             **{name: float(column[i]) for name, column in columns.items()},
-            **{f"scale_{name}": float(test.factor_scales[i, a]) for a, name in enumerate(material.space.names)},
+            **{name: float(test.factor_scales[i, a]) for a, name in enumerate(scales)},
             "shared": int(test.shared[i]),
         }
         for i, cell in enumerate(test.cells)
@@ -160,10 +164,11 @@ def _cell_rows(test: Superposition, material: Material) -> Rows:
 
 
 def _remembered_row(found: Remembered) -> dict[str, Any]:
-    """Medians over cells."""
+    """Medians over cells, and the share of blank outputs."""
     shares = {"share": found.share, "unrelated": found.unrelated, "trained": found.trained}
     truth = math.nan if found.truth is None else _median(found.truth)
-    return {"n_cells": len(found.cells), **{name: _median(values) for name, values in shares.items()}, "truth": truth}
+    medians = {name: _median(values) for name, values in shares.items()}
+    return {"n_cells": len(found.cells), **medians, "truth": truth, "blank": float(found.blank.mean())}
 
 
 def _summary(test: Superposition) -> dict[str, Any]:

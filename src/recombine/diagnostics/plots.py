@@ -76,6 +76,39 @@ def _bare(ax: Axes) -> None:
     ax.set_ylabel("")
 
 
+def _averaged(diagnosis: Diagnosis) -> str:
+    """What a map over the first two factors says of the others."""
+    others = diagnosis.space.names[2:]
+    return f"; maps are means over {', '.join(others)}" if others else ""
+
+
+def _image(array: np.ndarray) -> np.ndarray | None:
+    """An output as a picture (row, column) or (row, column, 3), axes of length 1 left out; None if it is none."""
+    array = array.squeeze()
+    if array.ndim == 3 and array.shape[0] == 3 != array.shape[2]:
+        array = np.moveaxis(array, 0, 2)
+    grey, colour = array.ndim == 2, array.ndim == 3 and array.shape[2] == 3
+    return array if (grey or colour) and min(array.shape[:2]) > 1 else None
+
+
+def _draw(ax: Axes, array: np.ndarray, norm: Normalize) -> None:
+    """One output: as a picture, a curve, or a number."""
+    image = _image(array)
+    if not np.isfinite(array).all():
+        ax.text(0.5, 0.5, "none", transform=ax.transAxes, ha="center", va="center", color="0.5", fontsize=8)
+    elif image is not None and image.ndim == 3:
+        ax.imshow(Normalize(norm.vmin, norm.vmax, clip=True)(image), interpolation="nearest")
+    elif image is not None:
+        ax.imshow(image, cmap="gray", norm=norm, origin="lower", interpolation="nearest")
+    elif array.size == 1:
+        ax.text(0.5, 0.5, f"{array.item():.3g}", transform=ax.transAxes, ha="center", va="center", fontsize=8)
+    else:
+        ax.plot(array.ravel(), color=COLOURS[0], lw=0.8)
+        if norm.vmin != norm.vmax:
+            ax.set_ylim(norm.vmin, norm.vmax)
+    _bare(ax)
+
+
 def _short(name: str) -> str:
     return name if len(name) <= 22 else "…" + name[-21:]
 
@@ -104,22 +137,20 @@ def _outputs(diagnosis: Diagnosis, part: Part) -> Figure:
     chosen = np.concatenate([cells[np.linspace(0, len(cells) - 1, 4).astype(int)]
                              for cells in (np.flatnonzero(~held), np.flatnonzero(held)) if len(cells)])  # fmt: skip
     shown = {key: part.arrays[key][chosen] for key in ("truth", "output") if key in part.arrays}
-    low, high = (float(bound(shown["output"])) for bound in (np.min, np.max))
+    images = _image(shown["output"][0]) is not None  # curves need room for the truth, pictures are clipped
+    low, high = (float(bound([bound(shown[key]) for key in (("output",) if images else shown)]))
+                 for bound in (np.min, np.max))  # fmt: skip
     figure = new_figure(1.2 * len(chosen) + 0.6, 1.35 * len(shown) + 0.5)
     axes = figure.subplots(len(shown), len(chosen), squeeze=False)
     places = diagnosis.space.values(torch.from_numpy(chosen)).tolist()
     for row, (key, images) in enumerate(shown.items()):
         for column, image in enumerate(images):
             ax = axes[row, column]
-            if image.ndim == 2 and min(image.shape) > 1:
-                ax.imshow(image, cmap="gray", vmin=low, vmax=high, origin="lower", interpolation="nearest")
-            else:
-                ax.plot(image.ravel(), color=COLOURS[0], lw=0.8)
-            _bare(ax)
+            _draw(ax, image, Normalize(low, high))
             for spine in ax.spines.values():
                 spine.set_color(OUTLINE if held[chosen[column]] else "0.6")
             if row == 0:
-                ax.set_title(", ".join(f"{v:g}" for v in places[column]), fontsize=8)
+                ax.set_title(", ".join(f"{v:.4g}" for v in places[column]), fontsize=8)
         axes[row, 0].set_ylabel(key)
     return figure
 
@@ -157,11 +188,13 @@ def _geometry(diagnosis: Diagnosis, part: Part) -> Figure:
         rows = [row for row in part.rows if row["cells"] == cells and row["pair"] == "all"]
         values = _by_layer(diagnosis, rows, "factorization_pointwise")
         ax.plot(range(len(values)), values, mark + "-", color=colour, ms=4, label=cells.upper())
-    _curves_axes(ax, diagnosis.layers, "factorization F")
+    _curves_axes(ax, diagnosis.layers, "")
+    ax.set_title("factorization F", fontsize=9)
     ax.set_box_aspect(1)
     ax.set_ylim(top=1.005)
     ax.legend(frameon=False, fontsize=8)
-    figure.suptitle(f"log₁₀ volume element by layer ({part.facts['method']}; hold-out in red)", fontsize=10)
+    how = f"{part.facts['method']}; hold-out in red{_averaged(diagnosis)}"
+    figure.suptitle(f"log₁₀ volume element by layer ({how})", fontsize=10)
     return figure
 
 
@@ -197,7 +230,8 @@ def _kernels(diagnosis: Diagnosis, part: Part) -> Figure:
     agreeing = {row["similarity"]: row["correlation"] for row in part.table("agreement")}
     for ax, (name, matrix) in zip(axes, [*grams.items(), ("K_bin", shared)]):
         reverse = "_r" if name == "l2" else ""
-        low, high = (0, 1) if name == "K_bin" else np.nanquantile(matrix, [0.01, 0.99])
+        known = matrix[~np.isnan(matrix)]
+        low, high = np.quantile(known, [0.01, 0.99]) if name != "K_bin" and len(known) else (0.0, 1.0)
         picture = ax.imshow(matrix, cmap=f"magma{reverse}", vmin=low, vmax=high, interpolation="antialiased")
         for line in (ax.axhline, ax.axvline):
             line(n_id - 0.5, color="#56b4e9", lw=1.2)
@@ -217,37 +251,33 @@ def _superposition(diagnosis: Diagnosis, part: Part) -> Figure:
     pictures = part.by_layer("pictures")
     rows = {"truth": "truth", "output": "output", "superposition": "superposition\n(best scale)"}
     shown = {key: pictures[key] for key in rows if key in pictures}
-    as_images = pictures["output"].ndim == 3 and min(pictures["output"].shape[1:]) > 1
     count = len(pictures["cells"])
+    image = _image(pictures["output"][0]) if count else None
     figure = new_figure(1.35 * count + 4.3, 1.35 * len(shown) + 0.9)
     halves: Any = figure.subfigures(1, 2, width_ratios=[1.35 * count + 0.8, 3.5])
     left, right = halves
-    axes = left.subplots(len(shown), count, squeeze=False)
+    axes = left.subplots(len(shown), count, squeeze=False) if count else np.empty((0, 0))
     places = diagnosis.space.values(torch.from_numpy(pictures["cells"])).tolist()
     for column in range(count):
         everything = np.concatenate([images[column].ravel() for images in shown.values()])
-        low, ground, high = (float(np.quantile(everything, q)) for q in (0, 0.5, 1))
+        low, ground, high = (float(np.nanquantile(everything, q)) for q in (0, 0.5, 1))
         dark = ground < (low + high) / 2  # then what is faint is shown brighter
-        norm = PowerNorm(0.5, ground, high, clip=True) if dark and high > ground else Normalize(low, high)
+        brighter = dark and high > ground and image is not None and image.ndim == 2
+        norm = PowerNorm(0.5, ground, high, clip=True) if brighter else Normalize(low, high)
         for row, (key, images) in enumerate(shown.items()):
             ax = axes[row, column]
-            if as_images:
-                ax.imshow(images[column], cmap="gray", norm=norm, origin="lower", interpolation="nearest")
-            else:
-                ax.plot(images[column].ravel(), color=COLOURS[0], lw=0.8)
-                ax.set_ylim(low, high)
-            _bare(ax)
+            _draw(ax, images[column], norm)
             if column == 0:
                 ax.set_ylabel(rows[key], rotation=0, ha="right", va="center", fontsize=9)
             if row == 0:
-                label = ", ".join(f"{n}={v:g}" for n, v in zip(diagnosis.space.names, places[column]))
+                named = [f"{n}={v:.4g}" for n, v in zip(diagnosis.space.names, places[column])]
+                label = "\n".join(", ".join(named[i : i + 2]) for i in range(0, len(named), 2))
                 ax.set_title(label, fontsize=8)
     _cosines(right.subplots(), part)
-    figure.suptitle(
-        "unseen combinations"
-        + (", each on the grey scale of its column, faint things brightened" if as_images else ""),
-        fontsize=10,
-    )
+    scale = ""
+    if image is not None:
+        scale = ", each on the scale of its column" + (", faint things brightened" if image.ndim == 2 else "")
+    figure.suptitle(f"unseen combinations{scale}", fontsize=10)
     return figure
 
 
@@ -270,7 +300,10 @@ def _cosines(ax: Axes, part: Part) -> None:
     ax.set_xlim(-1, 1)
     ax.set_xticks([-1, -0.5, 0, 0.5, 1])
     ax.margins(y=0.35)
-    ax.legend(frameon=False, fontsize=7, loc="upper left")
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(frameon=False, fontsize=7, loc="upper left")
+    else:
+        ax.text(0.5, 0.5, "no cosine is known", transform=ax.transAxes, ha="center", color="0.5", fontsize=8)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
 
@@ -300,7 +333,8 @@ def _tuning(diagnosis: Diagnosis, part: Part) -> Figure:
         axes[row, 0].axis("on")
         _bare(axes[row, 0])
         axes[row, 0].set_ylabel(_short(layer), rotation=0, ha="right", va="center", fontsize=8)
-    left.suptitle("most stripe-like units (left half), most bump-like ones (right half); unit: index", fontsize=9)
+    left.suptitle("most stripe-like units (left half), most bump-like ones (right half); unit: index"
+                  + _averaged(diagnosis).replace("; ", "\n"), fontsize=9)  # fmt: skip
     ax = right.subplots()
     for i, kind in enumerate(("stripe", "bump")):
         values = _by_layer(diagnosis, part.rows, kind)
@@ -332,14 +366,15 @@ def _complexity(diagnosis: Diagnosis, part: Part) -> Figure:
         if row.get("grouping"):
             ax.text(i, 1.01, row["grouping"].replace(" ", "\n"), ha="center", va="bottom", fontsize=7)
     _curves_axes(ax, tuple(row["layer"] for row in rows), "cumulative share PF")
-    ax.set_ylim(0, 1.18)
+    lines = max((len(row.get("grouping", "").split()) for row in rows), default=0)
+    ax.set_ylim(0, 1.06 + 0.06 * lines)
     ax.set_yticks(np.linspace(0, 1, 6))
     functions = [
-        f"{r['function']} {_rank(r['approximate'])} (exactly {_rank(r['exact'])})" for r in part.table("functions")
+        f"products needed for the {r['function']}: {_rank(r['approximate'])} (exactly {_rank(r['exact'])})"
+        for r in part.table("functions")
     ]
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-    ax.set_title("partial factorization by layer" + (f"\nproducts needed: {', '.join(functions)}" if functions else ""),
-                 fontsize=9)  # fmt: skip
+    ax.set_title("\n".join(["partial factorization by layer", *functions]), fontsize=9)
     return figure
 
 

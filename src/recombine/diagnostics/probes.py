@@ -32,7 +32,8 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from recombine.diagnostics.grids import draw_cells
-from recombine.diagnostics.layers import Encode, Model, Subject, examine, observing
+from recombine.diagnostics.layers import Encode, Subject, examine
+from recombine.diagnostics.observing import Model, observing
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
 from recombine.holdouts import Holdout

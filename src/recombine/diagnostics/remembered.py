@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from recombine.diagnostics.grids import GridArray, as_rows, held_out
@@ -33,6 +33,7 @@ from recombine.holdouts import Holdout
 from recombine.seeds import generator
 
 MOST_CELLS = 128  # OOD cells looked at; each takes a least-squares fit of its own
+NOTHING = 1e-26  # energy, relative to that of other outputs, that is rounding error
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,7 @@ class Remembered:
         trained: Of ID outputs (one for each OOD cell, drawn by seed), by those of their relatives that are at least
             as far away as the OOD cell's nearest. What outputs score that were trained to be right, with a hole of the
             same size around them.
+        blank: Whether their outputs hold nothing beside the mean ID output, so that there is nothing to explain.
     """
 
     cells: Int[np.ndarray, " cell"]
@@ -55,6 +57,7 @@ class Remembered:
     truth: Float[np.ndarray, " cell"] | None
     unrelated: Float[np.ndarray, " cell"]
     trained: Float[np.ndarray, " cell"]
+    blank: Bool[np.ndarray, " cell"]
 
 
 def remembered_sums(
@@ -90,12 +93,14 @@ def remembered_sums(
         cells = cells[torch.randperm(len(cells), generator=random)[:most_cells].sort().values]
 
     mean /= mean.norm().clamp_min(1e-300)
+    nothing = NOTHING * max(float(rows[some].double().square().sum(1).max()) for some in trained.split(1024))
 
     def apart_from_mean(chosen: Tensor, of: Tensor = rows) -> Tensor:
         vectors = of[chosen].double()
         return vectors - (vectors @ mean).unsqueeze(-1) * mean
 
     found: dict[str, list[float]] = {name: [] for name in ("share", "truth", "unrelated", "trained")}
+    blank = np.array([float(apart_from_mean(cell).square().sum()) <= nothing for cell in cells], dtype=bool)
     for cell in cells:
         apart = _steps_apart(space, where, space.coordinates(cell))
         relatives = (apart > 0).sum(1) == 1
@@ -113,7 +118,7 @@ def remembered_sums(
         found["trained"] += _explained(apart_from_mean(trained[as_far]), [apart_from_mean(other)])
     arrays = {name: np.array(values, dtype=np.float64) for name, values in found.items()}
     return Remembered(cells.numpy(), arrays["share"], None if right is None else arrays["truth"],
-                      arrays["unrelated"], arrays["trained"])  # fmt: skip
+                      arrays["unrelated"], arrays["trained"], blank)  # fmt: skip
 
 
 def _steps_apart(
@@ -139,7 +144,7 @@ def _explained(parts: Float[Tensor, "part number"], wanted: list[Float[Tensor, "
     shares = []
     for vector in wanted:
         energy = float(vector @ vector)
-        if energy <= 1e-26 * float(parts.square().sum(1).max()):
+        if energy <= NOTHING * float(parts.square().sum(1).max()):
             shares.append(math.nan)
             continue
         within = basis.T @ vector

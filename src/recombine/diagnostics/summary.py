@@ -68,6 +68,34 @@ def _headline(diagnosis: Diagnosis) -> str:
     return f"{diagnosis.space}, {cells}, {len(diagnosis.layers)} layers"
 
 
+def _numbers(diagnosis: Diagnosis) -> list[str]:
+    """A line for each part that is about the outputs and not about layers."""
+    parts, lines = diagnosis.parts, []
+    if parts["errors"].computed:
+        errors = [f"{r['cells'].upper()} {_text(r['mse'])} ({_text(r['relative'])} of the truth's variance)"
+                  for r in parts["errors"].rows]  # fmt: skip
+        lines.append(f"mean squared error: {', '.join(errors)}")
+    if parts["superposition"].computed:
+        [sums] = parts["superposition"].table("remembered")
+        beside = ", ".join(f"{name} {_text(sums[name])}" for name in ("truth", "unrelated", "trained"))
+        lines.append(f"share of OOD outputs that sums of remembered ones explain: {_text(sums['share'])} ({beside})")
+        lines += [
+            f"cosine with the superposition, {row['side']} side, mean taken off: {_text(row['cosine'])} "
+            f"(with the truth {_text(row['cosine_truth'])})"
+            for row in parts["superposition"].table("summary")
+            if row["centred"]
+        ]
+    if parts["kernels"].computed:
+        for row in parts["kernels"].tables.get("agreement", []):
+            lines.append(
+                f"{row['similarity']} of OOD with ID outputs against shared values: r = {_text(row['correlation'])} "
+                f"(p = {_text(row['p_value'])})"
+            )
+        for row in parts["kernels"].tables.get("spectrum", []):
+            lines.append(f"kernel spectrum ({row['method']}): {_text(row['participation_ratio'])} effective terms")
+    return lines
+
+
 def _gaps(diagnosis: Diagnosis) -> list[str]:
     return [
         f"{name}: {reason}" if what == name else f"{name}, {what}: {reason}"
@@ -83,6 +111,11 @@ def as_text(diagnosis: Diagnosis) -> str:
     if table:
         widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
         lines += ["", *("  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in table)]
+    numbers = _numbers(diagnosis)
+    if numbers:
+        lines += ["", *numbers]
+    if diagnosis.notes:
+        lines += ["", "Notes:", *(f"  {note}" for note in diagnosis.notes)]
     gaps = _gaps(diagnosis)
     if gaps:
         lines += ["", "Missing:", *(f"  {gap}" for gap in gaps)]
@@ -100,6 +133,11 @@ def as_html(diagnosis: Diagnosis) -> str:
         head = "".join(f"<th>{escape(cell)}</th>" for cell in table[0])
         rows = "".join(f"<tr>{row}</tr>" for row in body)
         pieces.append(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
+    numbers = _numbers(diagnosis)
+    if numbers:
+        pieces.append("<ul>" + "".join(f"<li>{escape(line)}</li>" for line in numbers) + "</ul>")
+    if diagnosis.notes:
+        pieces.append("<p>Notes:</p><ul>" + "".join(f"<li>{escape(note)}</li>" for note in diagnosis.notes) + "</ul>")
     gaps = _gaps(diagnosis)
     if gaps:
         pieces.append("<p>Missing:</p><ul>" + "".join(f"<li>{escape(gap)}</li>" for gap in gaps) + "</ul>")

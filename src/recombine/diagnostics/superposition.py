@@ -11,7 +11,7 @@ factors D(x, ȳ) + D(x̄, y) (Liang et al. 2025, §3.3). Both are compared up to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +21,14 @@ from torch import Tensor
 
 from recombine.diagnostics.anova import subsets
 from recombine.diagnostics.grids import BLOCK, GridArray, as_rows, enumerate_blocks, held_out
-from recombine.diagnostics.layers import Encode, Model, module_of, observing
+from recombine.diagnostics.layers import Encode
+from recombine.diagnostics.observing import Model, module_of, observing
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
 from recombine.holdouts import Holdout
 
 PICTURES = 5
+Values = Callable[[Tensor], Tensor]  # cells → their factor values, (cell, factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class Pictures:
     Attributes:
         cells: Which OOD cells.
         output: D(c).
-        superposition: The superposition times its best scale.
+        superposition: The superposition times its best scale; NaN where there is none.
         parts: The part of each factor, unscaled: (picture, factor, …).
         truth: The truth, if it was given.
     """
@@ -66,7 +68,8 @@ class Superposition:
         factor_energy: Share of ‖D‖² explained by that sum, in [0, 1]; at least `energy` for two factors.
         factor_cosine: Cosine of D with each part alone.
         shared: How many ID cells went into S (output side); 0 for the input side.
-        centred: Whether the mean ID output was taken from D, S, S_i and the truth first.
+        centred: Whether the mean ID output was taken from D, S and S_i first, and the truth's own ID mean from the
+            truth.
         pictures: A few cells to look at, never centred.
     """
 
@@ -115,7 +118,7 @@ def superposition(
     ood = held_out(holdout, space)
     where = space.coordinates(ood.nonzero()[:, 0])
     shared, per_factor = _shared_sums((~ood)[:, None].double(), where, space)
-    vectors, backgrounds = _Accumulated(ood, _picked(pictures, ood)), []
+    vectors = _Accumulated(ood, _picked(pictures, ood))
     for start, slab in enumerate_blocks(rows, block):
         background = _background(slab, ood, centred)
         slab -= background
@@ -125,10 +128,11 @@ def superposition(
         pieces = [output, total / shared.clamp_min(1)]
         pieces += [part / count.clamp_min(1) for part, count in zip(parts, per_factor)]
         if targets is not None:
-            pieces.append(targets[ood, start : start + slab.shape[1]].double() - background)
-        vectors.add(pieces)
-        backgrounds.append(background)
-    return _report("output", vectors, torch.cat(backgrounds), space, shared[:, 0], centred, outputs)
+            own = targets[:, start : start + slab.shape[1]].double()
+            vectors.add(pieces, background, own, _background(own, ood, centred))
+        else:
+            vectors.add(pieces, background)
+    return _report("output", vectors, space, shared[:, 0], centred, outputs)
 
 
 def _shared_sums(
@@ -185,38 +189,48 @@ def superposition_of_inputs(
     ood = held_out(holdout, space)
     made = outputs_of_mean_codes(model, encode, space, holdout, rows.shape[1]) if made is None else made
     where = space.coordinates(ood.nonzero()[:, 0])
-    vectors, backgrounds = _Accumulated(ood, _picked(pictures, ood)), []
+    vectors = _Accumulated(ood, _picked(pictures, ood))
     for start, slab in enumerate_blocks(rows, block):
         here = slice(start, start + slab.shape[1])
         background = _background(slab, ood, centred)
         parts = [made[axis][where[:, axis], here] - background for axis in range(space.n_factors)]
         pieces = [slab[ood] - background, torch.stack(parts).sum(0), *parts]
         if targets is not None:
-            pieces.append(targets[ood, here].double() - background)
-        vectors.add(pieces)
-        backgrounds.append(background)
+            own = targets[:, here].double()
+            vectors.add(pieces, background, own, _background(own, ood, centred))
+        else:
+            vectors.add(pieces, background)
     none = torch.zeros(int(ood.sum()), dtype=torch.float64)
-    return _report("input", vectors, torch.cat(backgrounds), space, none, centred, outputs)
+    return _report("input", vectors, space, none, centred, outputs)
 
 
 def outputs_of_mean_codes(
-    model: Model, encode: Encode, space: FactorSpace, holdout: Holdout, features: int
+    model: Model,
+    encode: Encode,
+    space: FactorSpace,
+    holdout: Holdout,
+    features: int,
+    values: Values | None = None,
 ) -> list[Float[Tensor, "_ feature"]]:
     """For each factor, what the model makes of each of its values with the other factors at their mean code.
 
     With two factors these are D(x, ȳ) for every x and D(x̄, y) for every y. `features` is the size of one output.
+    `values` gives the factor values of cells as `encode` wants them; those of the space, in torch's default
+    precision, if not given.
     """
     trained = ~held_out(holdout, space)
-    return [_decode(model, codes, features) for codes in _mean_codes(encode, space, trained)]
+    return [_decode(model, codes, features) for codes in _mean_codes(encode, space, trained, values)]
 
 
-def _mean_codes(encode: Encode, space: FactorSpace, trained: Bool[Tensor, " cell"]) -> list[Float[Tensor, "value ..."]]:
+def _mean_codes(
+    encode: Encode, space: FactorSpace, trained: Bool[Tensor, " cell"], values: Values | None = None
+) -> list[Float[Tensor, "value ..."]]:
     """For each factor, the code of each of its values with the other factors at their mean over the ID cells."""
     counts = trained.double().reshape(space.shape)
     totals: list[Tensor] = []
     shape: tuple[int, ...] = ()
     for cells in space.chunks():
-        codes = encode(space.values(cells))
+        codes = encode(space.values(cells) if values is None else values(cells))
         if not isinstance(codes, Tensor) or len(codes) != len(cells):
             raise InputError(f"The encoding must give a tensor with one code per row of values. Got {_shown(codes)}.")
         if not codes.is_floating_point():
@@ -224,7 +238,7 @@ def _mean_codes(encode: Encode, space: FactorSpace, trained: Bool[Tensor, " cell
                 f"The input side averages codes, which needs real numbers. Got {codes.dtype}. Use the output side."
             )
         shape = tuple(codes.shape[1:])
-        flat = codes.detach().cpu().double().flatten(1)
+        flat = codes.detach().cpu().double().reshape(len(codes), -1)
         totals = totals or [torch.zeros(size, flat.shape[1], dtype=torch.float64) for size in space.shape]
         coordinates = space.coordinates(cells)
         for axis, total in enumerate(totals):
@@ -236,7 +250,8 @@ def _mean_codes(encode: Encode, space: FactorSpace, trained: Bool[Tensor, " cell
 def _decode(model: Model, codes: Float[Tensor, "value ..."], features: int) -> Tensor:
     """The model's outputs (value, feature) for a few codes, in float64; the model is left as it was."""
     module = module_of(model)
-    like = None if module is None else next(iter([*module.parameters(), *module.buffers()]), None)
+    tensors = [] if module is None else [*module.parameters(), *module.buffers()]
+    like = next((tensor for tensor in tensors if tensor.is_floating_point()), None)
     codes = codes.to(torch.get_default_dtype()) if like is None else codes.to(like.device, like.dtype)
     with torch.no_grad(), observing(model):
         made = model(codes)
@@ -247,7 +262,7 @@ def _decode(model: Model, codes: Float[Tensor, "value ..."], features: int) -> T
         )
     if not bool(made.isfinite().all()):
         raise InputError("The model gives NaN or infinite numbers for mean codes.")
-    return made.detach().cpu().double().flatten(1)
+    return made.detach().cpu().double().reshape(len(made), -1)
 
 
 def _shown(thing: object) -> str:
@@ -288,22 +303,38 @@ class _Accumulated:
     """Inner products of D, S, the parts S_i and the truth for every OOD cell, and the vectors of a few cells."""
 
     def __init__(self, ood: Bool[Tensor, " cell"], picked: Int[Tensor, " picture"]) -> None:
-        self.cells, self.picked = ood.nonzero()[:, 0], picked
+        self.ood, self.cells, self.picked = ood, ood.nonzero()[:, 0], picked
         self.products: Tensor | None = None
         self.pictures: list[Tensor] = []
+        self.taken: list[Tensor] = []  # what was taken from each vector, the same for all cells
+        self.background = 0.0  # its energy
 
-    def add(self, vectors: list[Float[Tensor, "ood block"]]) -> None:
-        """Add what one block of features contributes."""
+    def add(
+        self,
+        vectors: list[Float[Tensor, "ood block"]],
+        background: Float[Tensor, " block"],
+        truth: Float[Tensor, "cell block"] | None = None,
+        truth_background: Float[Tensor, " block"] | None = None,
+    ) -> None:
+        """Add what one block of features contributes; the background was taken from the vectors, not from the truth.
+
+        The truth is centred by its own mean: with that of a model that learnt nothing, its cosine would be about the
+        model's error and not about what distinguishes one cell from another.
+        """
+        taken = [background] * len(vectors)
+        if truth is not None and truth_background is not None:
+            vectors, taken = [*vectors, truth[self.ood] - truth_background], [*taken, truth_background]
         stacked = torch.stack(vectors, dim=1)
         products = stacked @ stacked.mT
         self.products = products if self.products is None else self.products.add_(products)
         self.pictures.append(stacked[self.picked])
+        self.taken.append(torch.stack(taken))
+        self.background += float(background.square().sum())
 
 
 def _report(
     side: str,
     vectors: _Accumulated,
-    background: Float[Tensor, " feature"],
     space: FactorSpace,
     shared: Float[Tensor, " ood"],
     centred: bool,
@@ -313,7 +344,7 @@ def _report(
     assert vectors.products is not None
     products, n = vectors.products, space.n_factors
     squares = products.diagonal(dim1=1, dim2=2)
-    nothing = squares <= 1e-26 * (squares.max() + background.square().sum())
+    nothing = squares <= 1e-26 * (squares.max() + vectors.background)
     norms = torch.where(nothing, torch.nan, squares).sqrt()
     cosines = (products / norms[:, :, None] / norms[:, None, :]).clamp(-1, 1)
     parts = slice(2, 2 + n)
@@ -335,20 +366,19 @@ def _report(
         factor_cosine=cosines[:, 0, parts].numpy(),
         shared=shared.long().numpy(),
         centred=centred,
-        pictures=_pictures(vectors, background, scale, tuple(outputs.shape[1:]), n, has_truth),
+        pictures=_pictures(vectors, scale, tuple(outputs.shape[1:]), n, has_truth),
     )
 
 
 def _pictures(
     vectors: _Accumulated,
-    background: Float[Tensor, " feature"],
     scale: Float[Tensor, " ood"],
     shape: tuple[int, ...],
     n: int,
     has_truth: bool,
 ) -> Pictures:
     found = torch.cat(vectors.pictures, dim=-1)
-    found[:, 1] *= scale[vectors.picked].nan_to_num(0.0)[:, None]
-    found = (found + background).reshape(*found.shape[:2], *shape).numpy()
+    found[:, 1] *= scale[vectors.picked][:, None]
+    found = (found + torch.cat(vectors.taken, dim=-1)).reshape(*found.shape[:2], *shape).numpy()
     cells = vectors.cells[vectors.picked].numpy()
     return Pictures(cells, found[:, 0], found[:, 1], found[:, 2 : 2 + n], found[:, -1] if has_truth else None)

@@ -162,19 +162,29 @@ def _alternate(
 def _polish(
     tensor: Float[Tensor, "*mode"], factors: list[Float[Tensor, "_ term"]], enough: float
 ) -> tuple[list[Float[Tensor, "_ term"]], float]:
-    """Levenberg–Marquardt on all factors of a tensor of norm 1; returns them with their error."""
+    """Levenberg–Marquardt on all factors of a tensor of norm 1; returns them with their error.
+
+    It ends where a step gains less than a share of the error that is small beside the error allowed: a fit to within
+    a twentieth needs no seven digits, and a step on a thousand unknowns takes a tenth of a second.
+    """
+    least_gain = max(1e-7, 0.02 * enough)
     factors = _balanced(factors)
     residual = tensor - _composed(factors)
     error = float(torch.linalg.vector_norm(residual))
     sizes, rank = [len(factor) for factor in factors], factors[0].shape[1]
     unknowns = sum(sizes) * rank
     damping = 1e-3
+    hessian = gradient = None  # kept where a step is tried again with more damping
     for _ in range(POLISH_STEPS if unknowns <= POLISH_UNKNOWNS else 0):
         if error <= max(enough / 10, 1e-13) or damping > 1e8:
             break
-        hessian, gradient = _normal_equations(factors, residual)
-        hessian.diagonal().add_(damping)
-        step = torch.linalg.solve(hessian, gradient)
+        if hessian is None or gradient is None:
+            hessian, gradient = _normal_equations(factors, residual)
+        triangle, failed = torch.linalg.cholesky_ex(hessian + damping * torch.eye(unknowns, dtype=torch.float64))
+        if bool(failed):
+            damping *= 4
+            continue
+        step = torch.cholesky_solve(gradient.unsqueeze(-1), triangle).squeeze(-1)
         moved = [f + d.reshape(-1, rank) for f, d in zip(factors, step.split([n * rank for n in sizes]))]
         left = tensor - _composed(moved)
         new_error = float(torch.linalg.vector_norm(left))
@@ -183,7 +193,8 @@ def _polish(
             continue
         gain = error - new_error
         factors, residual, error, damping = _balanced(moved), left, new_error, max(damping / 5, 1e-14)
-        if gain <= 1e-7 * error:
+        hessian = gradient = None
+        if gain <= least_gain * error:
             break
     return factors, error
 

@@ -24,7 +24,12 @@ The thresholds are those of plain words, the same for all models: *right* leaves
     CLEARLY = 0.25    How much more that share must be than the one as many unrelated outputs explain, and than the one
                       a right output would score (with truth) or trained outputs score with a hole as large around them
                       (without): sums of single-factor functions and smooth scenes resemble the sum of their relatives
-                      without any memory.
+                      without any memory. A share cannot exceed 1, so where the other one is high this is measured on
+                      what stays unexplained:
+    REMAINS = 0.25    How much less stays unexplained, as a part of what right (or unrelated) outputs leave, to be
+                      clearly more all the same. It counts for outputs that are wrong (see WRONG) only: a blurred right
+                      output is closer to a sum of its relatives than a sharp one.
+    BEYOND = 0.99     Above this share there is nothing left to be less than.
     CHANCE = 0.05     p-value, at most, of the agreement with the binary factorized kernel (without truth).
     FEWEST = 5        OOD cells, at least.
 
@@ -41,13 +46,15 @@ from typing import Any, Literal
 
 Kind = Literal["composes", "superposes", "fails otherwise", "cannot tell"]
 LEARNT, RIGHT, WRONG = 0.5, 0.1, 0.5
-MOSTLY, CLEARLY, CHANCE, FEWEST = 0.5, 0.25, 0.05, 5
+MOSTLY, CLEARLY, REMAINS, BEYOND, CHANCE, FEWEST = 0.5, 0.25, 0.25, 0.99, 0.05, 5
 THRESHOLDS = {
     "learnt": LEARNT,
     "right": RIGHT,
     "wrong": WRONG,
     "mostly": MOSTLY,
     "clearly": CLEARLY,
+    "remains": REMAINS,
+    "beyond": BEYOND,
     "chance": CHANCE,
     "fewest": FEWEST,
 }
@@ -63,6 +70,7 @@ class Evidence:
             [0, 1]; see `recombine.diagnostics.remembered`.
         unrelated: The same with as many trained outputs that share no factor value.
         trained: The same of ID outputs with a hole as large around them.
+        blank: Share of OOD outputs that hold nothing beside the mean ID output; they are no sum and have no share.
         id_error, ood_error: Mean squared error over the mean square of the truth around its ID mean; 0 is right, 1 is
             as good as always answering the mean.
         cosine_truth: Median cosine of OOD outputs with the truth.
@@ -80,18 +88,40 @@ class Evidence:
     truth_superposition: float = math.nan
     agreement: float = math.nan
     agreement_p: float = math.nan
+    blank: float = math.nan
 
     @property
     def has_truth(self) -> bool:
         return not math.isnan(self.ood_error)
 
     @property
+    def without_memory(self) -> dict[str, float]:
+        """What the share is held against: the shares that outputs score without remembering anything."""
+        shares = {"sums of unrelated outputs explain them": self.unrelated}
+        if self.has_truth:
+            shares["right outputs would be such sums"] = self.truth_superposition
+        else:
+            shares["trained outputs are such sums"] = self.trained
+        return {what: share for what, share in shares.items() if not math.isnan(share)}
+
+    @property
     def remembers(self) -> bool:
         """Whether OOD outputs are mostly sums of remembered ones, and clearly more so than without memory."""
-        without_memory = [self.unrelated, self.truth_superposition if self.has_truth else self.trained]
-        return self.superposition >= MOSTLY and all(
-            math.isnan(share) or self.superposition >= share + CLEARLY for share in without_memory
-        )
+        return self.superposition >= MOSTLY and all(map(self._clearly_exceeds, self.without_memory.values()))
+
+    def _clearly_exceeds(self, share: float) -> bool:
+        if self.superposition >= share + CLEARLY:
+            return True
+        return self.ood_error >= WRONG and share <= BEYOND and 1 - self.superposition <= REMAINS * (1 - share)
+
+    @property
+    def undecided(self) -> list[str]:
+        """What explains the share as well, where it is so high that the share could not have exceeded it clearly."""
+        return [
+            what
+            for what, share in self.without_memory.items()
+            if share > 1 - CLEARLY and self.superposition >= share and not self._clearly_exceeds(share)
+        ]
 
 
 @dataclass(frozen=True)
@@ -130,30 +160,53 @@ def judge(evidence: Evidence) -> Verdict:
         return Verdict(
             "cannot tell", f"there are {evidence.ood_cells} OOD cells to compare, fewer than {FEWEST}.", evidence
         )
-    if math.isnan(evidence.superposition):
-        return Verdict(
-            "cannot tell",
-            "most OOD cells differ from every trained cell in more than one factor, or the outputs do not vary, so "
-            "there is nothing remembered to compare with.",
-            evidence,
-        )
-    kind, why = _with_truth(evidence) if evidence.has_truth else _without_truth(evidence)
+    if evidence.has_truth:
+        kind, why = _with_truth(evidence)
+    elif math.isnan(evidence.superposition):
+        kind, why = "cannot tell", f"whether unseen outputs are right needs the truth. {_nothing_to_compare(evidence)}"
+    else:
+        kind, why = _without_truth(evidence)
     return Verdict(kind, why, evidence)
+
+
+def _nothing_to_compare(e: Evidence) -> str:
+    """Why there is no share."""
+    if e.blank >= MOSTLY:
+        return (
+            f"{e.blank:.0%} of the unseen outputs are blank or a mere multiple of the mean trained output, so there is "
+            "nothing to compare with remembered ones."
+        )
+    return (
+        "Most unseen combinations differ from every trained one in more than one factor, so there is nothing "
+        "remembered to compare with."
+    )
+
+
+def _sums(e: Evidence) -> str:
+    """What is known of sums with the truth given."""
+    if math.isnan(e.superposition):
+        return _nothing_to_compare(e)
+    beside = {"they would explain {} of right ones": e.truth_superposition,
+              "sums of unrelated outputs explain {}": e.unrelated}  # fmt: skip
+    known = [what.format(f"{share:.0%}") for what, share in beside.items() if not math.isnan(share)]
+    return f"Sums of remembered outputs explain {e.superposition:.0%} of the unseen outputs" + (
+        f" ({'; '.join(known)})." if known else "."
+    )
 
 
 def _with_truth(e: Evidence) -> tuple[Kind, str]:
     right = e.ood_error <= RIGHT and not (e.cosine_truth < 0 or e.cosine_truth**2 < 1 - RIGHT)
-    errors = (
-        f"The error on unseen combinations is {e.ood_error:.2g} of the truth's variance ({e.id_error:.2g} on trained "
-        f"ones), and their cosine with the truth is {e.cosine_truth:.2f}."
-    )
-    sums = (
-        f"Sums of remembered outputs explain {e.superposition:.0%} of the unseen outputs (they would explain "
-        f"{e.truth_superposition:.0%} of right ones; sums of unrelated outputs explain {e.unrelated:.0%})."
-    )
-    if e.id_error > LEARNT:
+    trained = "not known on trained ones" if math.isnan(e.id_error) else f"{e.id_error:.2g} on trained ones"
+    alike = "" if math.isnan(e.cosine_truth) else f", and their cosine with the truth is {e.cosine_truth:.2f}"
+    errors = f"The error on unseen combinations is {e.ood_error:.2g} of the truth's variance ({trained}){alike}."
+    sums = _sums(e)
+    if not e.id_error <= LEARNT:
+        unknown = math.isnan(e.id_error)
         if right:
-            return "cannot tell", f"unseen combinations are right, trained ones are not. {errors}"
+            what = "of trained ones that cannot be said" if unknown else "trained ones are not"
+            return "cannot tell", f"unseen combinations are right, {what}. {errors}"
+        if unknown:
+            return "cannot tell", f"whether the trained combinations are learnt cannot be said. {errors} {sums}"
         return "fails otherwise", f"the trained combinations themselves are not learnt. {errors} {sums}"
     if right:
         return "composes", f"unseen combinations come out right. {errors} {sums}"
@@ -163,15 +216,24 @@ def _with_truth(e: Evidence) -> tuple[Kind, str]:
         return "cannot tell", f"unseen combinations are partly right. {errors} {sums}"
     if e.cosine_truth > 0 and e.cosine_truth**2 >= MOSTLY:
         return "cannot tell", f"unseen combinations have mostly the right form in the wrong strength. {errors} {sums}"
-    return "fails otherwise", (
-        f"unseen combinations are wrong, and not mostly sums of remembered ones. {errors} {sums}"
-    )
+    if e.superposition >= MOSTLY and e.undecided:
+        return "cannot tell", (
+            f"unseen combinations are wrong, and sums of remembered ones; but {' and '.join(e.undecided)} nearly as "
+            f"well. {errors} {sums}"
+        )
+    how = ""
+    if e.superposition >= MOSTLY:
+        how = ", and not clearly more sums of remembered ones than right or unrelated outputs are"
+    elif not math.isnan(e.superposition):
+        how = ", and not mostly sums of remembered ones"
+    return "fails otherwise", f"unseen combinations are wrong{how}. {errors} {sums}"
 
 
 def _without_truth(e: Evidence) -> tuple[Kind, str]:
+    trained, unrelated = ("an unknown share" if math.isnan(s) else f"{s:.0%}" for s in (e.trained, e.unrelated))
     sums = (
-        f"Sums of remembered outputs explain {e.superposition:.0%} of the unseen outputs, and {e.trained:.0%} of "
-        f"trained ones with a hole as large around them; sums of unrelated outputs explain {e.unrelated:.0%}."
+        f"Sums of remembered outputs explain {e.superposition:.0%} of the unseen outputs, and {trained} of "
+        f"trained ones with a hole as large around them; sums of unrelated outputs explain {unrelated}."
     )
     alike = "" if math.isnan(e.agreement) else (
         f" Similarity to trained outputs follows shared factor values with correlation {e.agreement:.2f} "

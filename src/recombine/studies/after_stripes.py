@@ -9,7 +9,8 @@ import numpy as np
 
 from recombine.config import RunConfig
 from recombine.diagnostics.grid_activations import stream
-from recombine.diagnostics.layers import IN, OUT, examine, observing
+from recombine.diagnostics.layers import IN, OUT, examine
+from recombine.diagnostics.observing import observing
 from recombine.diagnostics.part import Part
 from recombine.diagnostics.tuning import TuningCurves, tuning_curves, unit_maps
 from recombine.store import StoredRun

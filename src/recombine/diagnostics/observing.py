@@ -1,0 +1,142 @@
+"""Look at a model without leaving a trace.
+
+with observing(model, encode, target):     # eval mode; everything is put back afterwards
+    model(code)
+
+Every module that takes part is looked after: the model itself, the owner of a bound method, and the modules that a
+function or an object reaches by its closure, its defaults, the globals it names or its attributes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Model = nn.Module | Callable[[Tensor], Any]
+DEEPEST = 4  # functions within functions; what lies deeper is hardly meant to be diagnosed
+
+
+def module_of(model: Model) -> nn.Module | None:
+    """The module behind a model: itself, or the owner of a bound method (also inside `functools.partial`)."""
+    while isinstance(model, functools.partial):
+        model = model.func
+    owner = model if isinstance(model, nn.Module) else getattr(model, "__self__", None)
+    return owner if isinstance(owner, nn.Module) else None
+
+
+def modules_reached(*things: Any) -> list[nn.Module]:
+    """All modules, with their submodules, that models, encodings and targets are made of; each once."""
+    found: dict[int, nn.Module] = {}
+    seen: set[int] = set()
+    for thing in things:
+        _reach(thing, found, seen, DEEPEST)
+    return list({id(m): m for root in found.values() for m in root.modules()}.values())
+
+
+def _reach(thing: Any, found: dict[int, nn.Module], seen: set[int], depth: int) -> None:
+    if id(thing) in seen or depth < 0:
+        return
+    seen.add(id(thing))
+    if isinstance(thing, nn.Module):
+        found[id(thing)] = thing
+        return
+    within: list[Any] = []
+    if isinstance(thing, functools.partial):
+        within = [thing.func, *thing.args, *thing.keywords.values()]
+    elif isinstance(thing, MethodType):
+        within = [thing.__self__, thing.__func__]
+    elif isinstance(thing, FunctionType):
+        cells = [cell.cell_contents for cell in thing.__closure__ or () if _is_filled(cell)]
+        named = [thing.__globals__[name] for name in _names(thing.__code__) if name in thing.__globals__]
+        within = [*cells, *named, *(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()]
+    elif isinstance(thing, Mapping):
+        within = list(thing.values())
+    elif isinstance(thing, list | tuple):
+        within = list(thing)
+    elif not isinstance(thing, type) and callable(thing) and hasattr(thing, "__dict__"):
+        within = list(vars(thing).values())
+    elif depth == DEEPEST - 1 and hasattr(thing, "__dict__") and not isinstance(thing, type):
+        within = [value for value in vars(thing).values() if isinstance(value, nn.Module)]  # e.g. of a method's owner
+    for inner in within:
+        _reach(inner, found, seen, depth - 1)
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:  # a name that is not bound yet
+        return False
+    return True
+
+
+def _names(code: CodeType) -> set[str]:
+    """Names a function uses, also in the functions it defines."""
+    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*inner)
+
+
+@contextmanager
+def observing(*things: Any) -> Iterator[None]:
+    """Look at a model (and its encoding and target) without leaving a trace.
+
+    Inside the block all modules that take part are in eval mode. Afterwards, also after an exception, their train/eval
+    modes, buffers (running means, counters), plain attributes (a cached activation) and torch's random state are what
+    they were, and no hook or gradient is left behind.
+    """
+    modules = modules_reached(*things)
+    before = [_Before(module) for module in modules]
+    gpus = sorted({t.device.index for m in modules for t in m.parameters(recurse=False) if t.device.type == "cuda"})
+    fast = torch.backends.mha.get_fastpath_enabled()
+    with torch.random.fork_rng(devices=gpus):
+        try:
+            torch.backends.mha.set_fastpath_enabled(False)  # fused transformer layers have no derivative and no hooks
+            for module in modules:
+                module.training = False
+            yield
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast)
+            for state in before:
+                state.restore()
+
+
+class _Before:
+    """What one module was like."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module, self.training = module, module.training
+        scripted = isinstance(module, torch.jit.ScriptModule)
+        self.buffers = [(name, b, b.detach().clone()) for name, b in module.named_buffers(recurse=False)]
+        self.attributes = {} if scripted else dict(vars(module))
+        self.cached = [(t, t.detach().clone()) for t in self.attributes.values() if isinstance(t, Tensor)]
+        self.scripted = scripted
+
+    def restore(self) -> None:
+        module = self.module
+        module.training = self.training
+        with torch.no_grad():
+            for _, tensor, content in self.buffers:
+                _restore(tensor, content)
+            for tensor, content in self.cached:
+                _restore(tensor, content)
+        if self.scripted:
+            return
+        for name, buffer, _ in self.buffers:
+            module._buffers[name] = buffer
+        now = vars(module)
+        for name in [name for name in now if name not in self.attributes]:
+            del now[name]
+        now.update(self.attributes)
+
+
+def _restore(tensor: Tensor, content: Tensor) -> None:
+    """Put the content back, and cut off the graph that writing in place has hung on a tensor without one."""
+    if tensor.grad_fn is not None and not tensor._is_view():
+        tensor.detach_()
+    if not torch.equal(tensor, content):
+        tensor.copy_(content)
