@@ -110,9 +110,10 @@ def _curves(part: Part, decoder: str) -> Figure:
         for ax, (column, label) in zip(line, SCORES.items()):
             curves(ax, chosen, column, sorted({row["depth"] for row in mine}))
             ax.set_title(label, fontsize=SMALL)
-            bottom, top = ax.get_ylim()
-            ax.set_ylim(max(bottom, -1.05), top)
         line[0].set_ylabel(CODE_LABELS[code], fontsize=9)
+    for ax in axes[0]:  # only now: limits hold for the whole column, and once set they no longer follow the curves
+        bottom, top = ax.get_ylim()
+        ax.set_ylim(max(bottom, -1.05), top)
     axes[0, 0].legend(frameon=False, fontsize=7, loc="lower left")
     seeds = seeds_note(row["seed"] for row in part.rows)
     figure.suptitle(

@@ -80,9 +80,11 @@ def configs(
     setting: Sequence[str] = (),
 ) -> dict[int, list[RunConfig]]:
     """Number of bumps → one configuration per seed."""
-    seeds = list(seeds)
+    seeds, bumps = list(seeds), list(bumps)
     if not seeds:
         raise InputError("The study needs at least one seed. Got none.")
+    if not bumps:
+        raise InputError("The study needs at least one number of bumps, such as 0. Got none.")
     common = [*REMEDY, "training.stripes=true", f"training.steps={steps}", *setting]
     return {m: [RunConfig.parse([*common, f"training.bumps={m}", f"seed={seed}"]) for seed in seeds] for m in bumps}
 

@@ -180,6 +180,9 @@ def threshold(
         setting: Changes to the setting, "group.key=value".
         device, progress: See `Store.train`.
     """
+    sides, seeds = list(sides), list(seeds)
+    if not sides or not seeds:
+        raise InputError(f"A search needs at least one N and one seed. Got sides={sides}, seeds={seeds}.")
     rows, looked = [], 0
     for side in sides:
         available = config(side, 1, 0, stripes=stripes, steps=steps, setting=setting).task().holdout.n_id
