@@ -293,6 +293,25 @@ class Store:
     def is_finished(self, config: RunConfig) -> bool:
         return (self.directory(config) / "run.json").is_file()
 
+    def damage(self, config: RunConfig) -> str | None:
+        """What is wrong with a finished run: a file that is missing, unreadable or was changed. None if all is well."""
+        try:
+            run = self.load(config.hash)
+            for name in RESULTS:
+                run._verified(name)
+        except InputError as error:
+            return str(error)
+        return None
+
+    def reopen(self, config: RunConfig) -> None:
+        """Take a run as unfinished, so that it is trained again from the start."""
+        lock = self.lock(config)
+        try:
+            (self.directory(config) / "run.json").unlink(missing_ok=True)
+            discard(self._checkpoint(config))
+        finally:
+            lock.release()
+
     def load(self, run: str) -> StoredRun:
         """A finished run by its id or the beginning of it."""
         path = self.root / self.resolve(run)

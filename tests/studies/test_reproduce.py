@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from recombine.cli import app
-from recombine.errors import TrainingDiverged
+from recombine.errors import InputError, TrainingDiverged
 from recombine.store import Store
 from recombine.studies.claims import CLAIMS
 from recombine.studies.output import Output
@@ -83,8 +83,18 @@ def test_a_second_call_trains_computes_and_draws_nothing(out):
     assert {path: path.stat().st_mtime_ns for path in files} == before
     about = json.loads((out / "reproduce.json").read_text())
     assert about["profile"] == "smoke"
-    assert about["studies"]["landscapes"]["seconds"] > 0
-    assert {"versions", "hardware", "command"} <= set(about)
+    assert {"versions", "hardware", "command", "seeds"} <= set(about["calls"][-1])
+
+
+def test_every_call_is_on_record(tmp_path):
+    done = call("S3", "--json", out=tmp_path)
+    again = call("S3", out=tmp_path)
+    [first, second] = json.loads((tmp_path / "reproduce.json").read_text())["calls"]
+    assert first["trained"] == len(list((tmp_path / "runs").glob("*/run.json"))) > 0
+    assert second["trained"] == 0
+    assert first["started"] <= first["ended"] <= second["started"]
+    assert first["seconds"] == json.loads(done.stdout)["total_seconds"] >= first["studies"]["code_widths"] > 0
+    assert re.search(r"Took \d+\.\d minutes", again.output)
 
 
 def test_rows_that_were_changed_are_computed_again(out):
@@ -94,6 +104,64 @@ def test_rows_that_were_changed_are_computed_again(out):
     table.write_bytes(kept.replace(b"centre", b"center", 1))
     assert call("R1", out=out).exit_code == 0
     assert table.read_bytes() == kept
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+@pytest.mark.parametrize("name", ["model/model.safetensors", "run.json", "config.json"])
+@pytest.mark.parametrize("key", ["superpositions", "scaling"])
+def test_a_damaged_run_is_trained_again(key, name, out, tmp_path):
+    call(key, out=out)
+    mine = tmp_path / "out"
+    shutil.copytree(out, mine, ignore=shutil.ignore_patterns("figures"))
+    run = sorted(json.loads((mine / "tables" / f"{key}.json").read_text())["runs"])[-1]
+    whole = (mine / "runs" / run / name).read_bytes()
+    damaged(mine / "runs" / run / name)
+    shutil.rmtree(mine / "tables")
+    assert call(key, "--dry-run", out=mine).exit_code == 0
+    done = call(key, "--json", out=mine)
+    assert done.exit_code == 0, done.output
+    assert f"run {run} is damaged and is trained again" in done.stderr
+    assert json.loads(done.stdout)["failed"] == {}
+    if name == "model/model.safetensors":
+        assert (mine / "runs" / run / name).read_bytes() == whole
+    assert "is damaged" not in call(key, out=mine).output
+
+
+@pytest.mark.parametrize("name", ["tables/landscapes.json", "figures/landscapes.json", "claims.json"])
+def test_a_damaged_file_of_the_output_is_made_again(name, out):
+    call("R1", out=out)
+    whole = json.loads((out / name).read_text())
+    damaged(out / name)
+    done = call("R1", out=out)
+    assert done.exit_code == 0, done.output
+    found = json.loads((out / name).read_text())
+    assert found == whole or (name == "claims.json" and [row["claim"] for row in found] == ["C1"])
+
+
+def test_a_run_that_cannot_be_diagnosed_is_a_failure(out, tmp_path, monkeypatch):
+    from recombine.studies import superpositions
+
+    call("R2", out=out)
+    shutil.copytree(out, tmp_path / "out", ignore=shutil.ignore_patterns("figures", "tables"))
+    original = superpositions._tests
+
+    def tests(run, code):
+        if (code, run.config.seed) == ("bump", 1):
+            raise InputError("All units are silent.")
+        return original(run, code)
+
+    monkeypatch.setattr(superpositions, "_tests", tests)
+    for _ in range(2):  # the saved rows remember it
+        done = call("R2", "--json", out=tmp_path / "out")
+        assert done.exit_code == 1
+        report = json.loads(done.stdout)
+        [why] = report["failed"].values()
+        assert why == "it cannot be diagnosed: All units are silent."
+        assert report["claims"][0]["verdict"] == "inconclusive"
+        assert "All units are silent" in report["claims"][0]["reason"]
 
 
 def test_a_dry_run_lists_runs_and_writes_nothing(tmp_path):
@@ -126,7 +194,8 @@ def test_a_run_that_fails_is_told_and_the_rest_goes_on(tmp_path, monkeypatch):
     assert len(report["failed"]) == 2
     assert set(report["failed"].values()) == {"The loss became NaN at step 3."}
     [claim] = report["claims"]
-    assert claim["verdict"] == "inconclusive" or claim["decided_by"].startswith("bump")
+    assert claim["verdict"] == "inconclusive"
+    assert "failed: The loss became NaN" in claim["reason"]
     ramp = next(part for part in claim["parts"] if part["part"] == "ramp")
     assert ramp["verdict"] == "inconclusive"
     assert "failed: The loss became NaN" in ramp["reason"]
@@ -141,6 +210,8 @@ def test_a_run_that_fails_is_told_and_the_rest_goes_on(tmp_path, monkeypatch):
         (["R99"], r"no result or claim 'R99'.*Results: R1, R2, .*Claims: C1, C2, .*C14"),
         (["R1", "--profile", "fast"], "no profile 'fast'.*Profiles: smoke, quick, standard, paper"),
         (["R1", "--seeds", "0"], "At least one seed"),
+        (["R1", "--engine", "proceses"], "no engine 'proceses'.*did you mean 'processes'"),
+        (["R1", "--engine", "processes", "--address", "auto"], "for --engine ray"),
     ],
 )
 def test_bad_requests_are_named(words, message, tmp_path):

@@ -5,12 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from recombine.errors import InputError
+from recombine.registry import nearest
 from recombine.sweeps.executor import Executor, Needs
 from recombine.sweeps.in_process import InProcess
 from recombine.sweeps.journal import LOGS
 from recombine.sweeps.processes import Processes
 
 ENGINES = ("in-process", "processes", "ray")
+
+
+def check_engine(engine: str, address: str | None = None, shared: bool = False) -> None:
+    """Raise InputError for an engine that there is not, or options that are another's."""
+    if engine not in ENGINES:
+        raise InputError(f"There is no engine {engine!r}{nearest(engine, ENGINES)}. Engines: {', '.join(ENGINES)}.")
+    if engine != "ray" and (address is not None or shared):
+        raise InputError(f"An address and a shared folder are for --engine ray. Got the engine {engine!r}.")
 
 
 def make_executor(
@@ -23,12 +32,9 @@ def make_executor(
     time_limit: float | None,
 ) -> Executor:
     """See `recombine.sweeps.run`."""
-    if engine not in ENGINES:
-        raise InputError(f"There is no engine {engine!r}. Engines: {', '.join(ENGINES)}.")
+    check_engine(engine, address, shared)
     if workers is not None and workers < 1:
         raise InputError(f"At least one job must be allowed to run. Got {workers}.")
-    if engine != "ray" and (address is not None or shared):
-        raise InputError(f"An address and a shared folder are for --engine ray. Got the engine {engine!r}.")
     if engine == "in-process":
         return InProcess(time_limit)
     if engine == "processes":
