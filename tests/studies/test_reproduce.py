@@ -14,8 +14,8 @@ from recombine.store import Store
 from recombine.studies.claims import CLAIMS
 from recombine.studies.output import Output
 from recombine.studies.profiles import PROFILES
-from recombine.studies.reproduce import judged, trained
-from recombine.studies.study import Runs, discover, select
+from recombine.studies.reproduce import judged, listed, trained
+from recombine.studies.study import Runs, discover, select, undiagnosed
 
 STUDIES = discover()
 SEEDS = [0, 1]
@@ -37,9 +37,9 @@ def out(tmp_path_factory) -> Path:
 def test_a_study_runs_and_draws_and_judges_from_saved_rows(key, out, tmp_path):
     study = STUDIES[key]
     done = call(key, "--json", out=out)
-    assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
-    assert not report["failed"]
+    assert done.exit_code == bool(report["failed"]), done.output
+    assert all("cannot be diagnosed" in why for why in report["failed"].values())  # few steps leave some images black
     drawn = {Path(path).name for path in report["figures"]}
     for result in study.results:
         for ending in ("png", "pdf"):
@@ -53,8 +53,7 @@ def test_a_study_runs_and_draws_and_judges_from_saved_rows(key, out, tmp_path):
     declared = {f"{claim}.{asked.name}" for claim in study.claims for asked in CLAIMS[claim].parts}
     assert set(study.effects(part)) <= declared
     saved = {row["claim"]: row for row in json.loads((out / "claims.json").read_text())}
-    reason = "; ".join(f"{name}: {why}" for name, why in part.missing.items())
-    for verdict in judged(study, part, SEEDS, reason):
+    for verdict in judged(study, part, SEEDS, listed(part.missing), listed(undiagnosed(part))):
         assert saved[verdict["claim"]] == {**verdict, "study": key, "profile": "smoke"}
 
 
@@ -252,6 +251,14 @@ def test_every_claim_and_result_has_one_study():
     assert set(claims) <= set(CLAIMS)
     assert {f"R{n}" for n in range(1, 16)} <= set(results)
     assert {f"C{n}" for n in range(1, 15)} <= set(claims)
+
+
+@pytest.mark.parametrize("key", ["few_shot", "scaling", "after_stripes", "layers", "landscapes"])
+def test_the_paper_profile_has_the_papers_recipe(key):
+    for config in STUDIES[key].configs(PROFILES["paper"], [0]):
+        training = config.recipe()
+        assert (config.training["kind"], training.batch, training.learning_rate) == ("paper", 32, 1e-3)
+        assert training.schedule == "constant"
 
 
 @pytest.mark.parametrize("name", PROFILES)
