@@ -93,7 +93,7 @@ def _samples(part: Part, decoder: str, code: str, depths: list[int]) -> Figure:
         lines[f"depth {depth}\n{np.mean(placed):.0f} % placed"] = part.arrays[f"outputs/{decoder}/{code}/{depth}"]
     places = task.space.values(torch.from_numpy(part.arrays[f"cells/{code}"])).numpy()
     note = (
-        f"{DECODERS[decoder]}, {CODE_LABELS[code]}: unseen pairs (x, y), outputs of one seed; % in the right place: "
+        f"{DECODERS[decoder]}, {CODE_LABELS[code]}: unseen pairs (x, y), outputs of one seed\n% in the right place: "
         f"mean of {seeds_note(row['seed'] for row in part.rows)}"
     )
     return picture_rows(lines, places, [True] * len(places), note)

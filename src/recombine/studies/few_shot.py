@@ -17,7 +17,7 @@ from recombine.diagnostics.conjunction import foreground
 from recombine.diagnostics.part import Part
 from recombine.studies import stripes
 from recombine.studies.baseline import PAPER_RECIPE, centre, square
-from recombine.studies.looks import COLOURS, SMALL, over_seeds, seeds_note, task_of, tidy
+from recombine.studies.looks import BRIGHTNESS, COLOURS, SMALL, over_seeds, seeds_note, task_of, tidy
 from recombine.studies.profiles import Profile
 from recombine.studies.study import Effects, Runs, Study, noting
 from recombine.training.data import stripes as all_stripes
@@ -146,7 +146,7 @@ def _data_set(part: Part) -> Figure:
     axes[9].tick_params(labelsize=6)
     figure.supxlabel(
         f"trained on all {len(values)} stripes (x alone, y alone) and some of the {task.holdout.n_id} bumps outside "
-        "the hold-out",
+        f"the hold-out · {BRIGHTNESS}",
         fontsize=SMALL,
     )
     return figure

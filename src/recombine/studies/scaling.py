@@ -147,7 +147,12 @@ def plot(part: Part) -> dict[str, Figure]:
     """Thresholds over N with slopes, and localization over the number of bumps."""
     if not part.rows:
         return {}
-    return {"R09_thresholds": threshold.plot(_curves(part), "examples"), "R09_localization": _localization(part)}
+    note = (
+        "Slopes in the legend: one line through the means over seeds of log examples,\n"
+        "at the N where all seeds got there; interval by resampling seeds.\n"
+        "C11 instead fits a line per seed over all N; interval by Student's t over seeds."
+    )
+    return {"R09_thresholds": threshold.plot(_curves(part), "examples", note), "R09_localization": _localization(part)}
 
 
 def _curves(part: Part) -> dict[str, list[ThresholdRow]]:
