@@ -58,8 +58,8 @@ def page(folder: Path) -> str:
         *map(_call_line, made),
         "",
         "## Claims",
-        "Statistics and thresholds were written down before the runs. Of a claim's parts the weakest is shown: among those "
-        "that have the claim's verdict, the one whose mean lies least far beyond its threshold, in half widths of its "
+        "Statistics and thresholds were written down before the runs. Of a claim's parts the weakest is shown: among "
+        "those that have its verdict, the one whose mean lies least far beyond its threshold, in half widths of its "
         "interval. `claims.json` has all of them.",
         "",
         "| claim | verdict | decided by | effect [95 % interval over seeds] | asked | seeds |",
