@@ -29,7 +29,7 @@ from torch import Tensor
 
 import recombine
 from recombine.config import RunConfig
-from recombine.decoders import Decoder, load
+from recombine.decoders import Decoder, FactorRendered, load
 from recombine.diagnostics.scores import Scores
 from recombine.errors import InputError, StoreError, TrainingDiverged
 from recombine.files import file_digest, read_json, read_tensors, write_bytes, write_json, write_tensors, write_text
@@ -72,6 +72,14 @@ class StoredRun:
     def model(self) -> Decoder:
         self._verified("model/config.json")
         return load(self._verified("model/model.safetensors").parent)
+
+    @property
+    def effective_ranks(self) -> dict[str, list[float]]:
+        """Factor → effective rank of each value's map (mean over channels); empty for decoders that draw none."""
+        if not isinstance(self.model, FactorRendered):
+            return {}
+        ranks = self.model.renderer.effective_ranks().detach().mean(-1).split(self.model.renderer.factor_sizes)
+        return {name: values.tolist() for name, values in zip(self.task.space.names, ranks)}
 
     @cached_property
     def scores(self) -> Scores:
