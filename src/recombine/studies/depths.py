@@ -113,7 +113,7 @@ def _curves(part: Part, decoder: str) -> Figure:
         line[0].set_ylabel(CODE_LABELS[code], fontsize=9)
     for ax in axes[0]:  # only now: limits hold for the whole column, and once set they no longer follow the curves
         bottom, top = ax.get_ylim()
-        ax.set_ylim(min(max(bottom, -1.05), 0.9), min(top, 1.03))
+        ax.set_ylim(min(max(bottom, -1.05), 0.9), min(max(top, 1.005), 1.03))
     axes[0, 0].legend(frameon=False, fontsize=7, loc="lower left")
     seeds = seeds_note(row["seed"] for row in part.rows)
     figure.suptitle(
