@@ -78,7 +78,8 @@ def test_an_interval_that_is_open_ends_in_an_arrow():
     [ax] = figure.axes
     bars = [c for c in ax.containers if isinstance(c, ErrorbarContainer)]
     assert len(bars) == 2
-    closed, opened = ([float(np.asarray(p.vertices)[:, 1].max()) for c in bar.lines[2] for p in c.get_paths()] for bar in bars)
+    paths = [[path for lines in bar.lines[2] for path in lines.get_paths()] for bar in bars]
+    closed, opened = ([float(np.asarray(path.vertices)[:, 1].max()) for path in group] for group in paths)
     assert max(closed) == 200
     assert opened == [500]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
