@@ -36,6 +36,20 @@ def test_train_prints_the_scores_as_json(tmp_path):
     assert Path(answer["path"], "run.json").is_file()
 
 
+def test_the_effective_rank_of_every_factor_value_is_told(tmp_path):
+    words = [*TINY[:4], "encoding.kind=onehot", "decoder.kind=rendered", "decoder.rank=3", "training.kind=low_rank",
+             "training.steps=2"]  # fmt: skip
+    answer = json.loads(call("train", *words, "--out", tmp_path, "--json").stdout)
+    assert {name: len(ranks) for name, ranks in answer["effective_rank"].items()} == {"x": 8, "y": 8}
+    assert all(1 <= rank <= 3 for ranks in answer["effective_rank"].values() for rank in ranks)
+    most = max(answer["effective_rank"]["y"])
+    for command in (["train", *words], ["runs", "show", answer["run"]]):
+        text = call(*command, "--out", tmp_path).stdout
+        [line] = [line for line in text.splitlines() if "effective rank of the maps of y" in line]
+        assert f"most {most:.2f}" in line
+    assert "effective_rank" not in json.loads(call("train", *TINY, "--out", tmp_path, "--json").stdout)
+
+
 def test_train_again_changes_nothing_and_force_redoes(tmp_path):
     call("train", *TINY, "--out", tmp_path)
     before = snapshot(tmp_path)

@@ -50,6 +50,12 @@ def test_indices_and_one_hot_codes_pick_the_same_maps(renderer):
     torch.testing.assert_close(picked[0, 2:], renderer.maps()[6])
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+def test_indices_of_any_whole_number_type_pick_the_same_maps(renderer, dtype):
+    indices = torch.tensor([[0, 3], [2, 0], [1, 1]])
+    torch.testing.assert_close(renderer(indices.to(dtype)), renderer(indices))
+
+
 def test_other_codes_mix_neighbours(renderer):
     code = torch.tensor([[0.5, 0.5, 0, 0, 0, 0, 1.0]], dtype=torch.float64)
     torch.testing.assert_close(renderer(code)[0, :2], renderer.maps()[:2].mean(0))
@@ -93,6 +99,25 @@ def test_a_vanishing_mode_has_finite_entropy_and_gradient():
     assert value.item() == pytest.approx(0, abs=1e-6)
     assert renderer.strengths.grad is not None
     assert renderer.strengths.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("strength", [0.0, 1e-25, 2e-19, 1e-15])
+def test_an_empty_map_has_finite_entropy_and_gradient(strength):
+    renderer = FactorRenderer((2,), (4, 4))
+    with torch.no_grad():
+        renderer.strengths.zero_()
+        renderer.strengths[..., 0] = strength
+    value = Entropy(1.0)(renderer)
+    value.backward()
+    assert value.item() == pytest.approx(0, abs=1e-6)
+    assert renderer.strengths.grad is not None
+    assert renderer.strengths.grad.isfinite().all()
+
+
+def test_images_one_pixel_high_do_not_vary_along_it():
+    renderer = FactorRenderer((3,), (1, 4)).double()
+    expected = sum(u.var() for u in renderer.columns.detach().flatten(0, 2))
+    torch.testing.assert_close(Variance(1.0)(renderer).detach(), expected)
 
 
 def test_weights_rise_and_fall_as_scheduled():
@@ -164,6 +189,13 @@ def test_replicated_borders_let_bands_go_on():
         (lambda: FactorRenderer((), (5, 6)), "at least one factor"),
         (lambda: FactorRenderer((4, 0), (5, 6)), "at least one value"),
         (lambda: FactorRenderer((4,), (5, 6), channels=0), "at least one channel"),
+        (lambda: FactorRenderer((4,), (8, 8, 8)), r"image_shape is \(rows, columns\).*Got \(8, 8, 8\)"),
+        (lambda: FactorRenderer((4,), (8,)), r"image_shape.*Got \(8,\)"),
+        (lambda: FactorRenderer((4,), (0, 8)), r"image_shape.*at least 1. Got \(0, 8\)"),
+        (lambda: FactorRenderer((4,), (5, 6))(torch.tensor([[True]])), r"Got torch.bool of shape \(1, 1\)"),
+        (lambda: FactorRenderer((4,), (5, 6))(torch.tensor([1])), r"indices \(batch, factor\).*shape \(1,\)"),
+        (lambda: FactorRenderer((4,), (5, 6))(torch.zeros(4)), r"code \(batch, Σ sizes\).*shape \(4,\)"),
+        (lambda: FactorRenderer((4,), (5, 6))(torch.zeros(2, 3, 4)), r"shape \(2, 3, 4\)"),
         (lambda: FactorRenderer((4,), (5, 6))(torch.tensor([[4]])), r"values 0 … 3. Got index 4"),
         (lambda: FactorRenderer((4,), (5, 6))(torch.tensor([[-1]])), r"Got index -1"),
         (lambda: FactorRenderer((4, 4), (5, 6))(torch.tensor([[1]])), "2 columns, one per factor. Got 1"),

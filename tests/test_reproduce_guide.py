@@ -7,6 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from recombine.cli import app
+from recombine.studies import few_shot
+from recombine.studies import scaling as scaling_study
 from recombine.studies.claims import CLAIMS
 from recombine.studies.few_shot import SIZES as STRIPES
 from recombine.studies.profiles import PROFILES
@@ -36,10 +38,12 @@ def test_the_table_of_profiles_is_true(column, name):
     assert rows["seeds"] == str(profile.seeds)
     assert rows["CNN"] == f"width {profile.width}, depths {profile.depths[0]}–{profile.depths[-1]}"
     assert rows["factor-rendered decoder (R7)"] == f"{RENDERING[name].epochs} epochs"
-    assert rows["stripes (R8, R10, R15)"] == f"width {STRIPES[name].width}, {STRIPES[name].steps} steps"
-    scaling = SCALING[name]
+    stripes, scaling = STRIPES[name], SCALING[name]
+    [kind] = {study.configs(profile, [0])[0].training["kind"] for study in (few_shot.STUDY, scaling_study.STUDY)}
+    recipe = f"`{kind}`"
+    assert rows["stripes (R8, R10, R15)"] == f"width {stripes.width}, {recipe}, {stripes.steps} steps"
     assert rows["data efficiency (R9)"].startswith(f"CNN({scaling.depth}, {scaling.width}), N = {scaling.sides[0]}")
-    assert rows["data efficiency (R9)"].endswith(f"{scaling.sides[-1]}, {scaling.steps} steps")
+    assert rows["data efficiency (R9)"].endswith(f"{scaling.sides[-1]}, {recipe}, {scaling.steps} steps")
     for recipe in (profile.recipe, profile.ramp_recipe):
         epochs = [word.partition("=")[2] for word in recipe if word.startswith("training.epochs=")]
         assert all(epoch in rows["its training"] for epoch in epochs)

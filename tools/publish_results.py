@@ -8,6 +8,7 @@ Runs, arrays and PDFs stay behind. Verdicts can be derived again from the rows, 
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -27,27 +28,39 @@ def publish(source: Path, target: Path) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, place)
     about = json.loads((target / "reproduce.json").read_text())
-    about["command"] = "make reproduce"  # the folder it was written to does not matter
+    for call in about["calls"]:
+        call["command"] = _elsewhere(call["command"])
     write_text(target / "reproduce.json", json.dumps(about, indent=2) + "\n")
     write_text(target / "README.md", page(target))
+
+
+def _elsewhere(command: str) -> str:
+    """A command without the folder it was written to, which says something about a machine and nothing else."""
+    words = shlex.split(command)
+    for place, word in enumerate(words):
+        if word == "--out" and place + 1 < len(words):
+            words[place + 1] = "reproduction"
+        elif word.startswith("--out="):
+            words[place] = "--out=reproduction"
+    return shlex.join(words)
 
 
 def page(folder: Path) -> str:
     """The page about a folder of results, from its files alone."""
     about = json.loads((folder / "reproduce.json").read_text())
     claims = json.loads((folder / "claims.json").read_text())
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    hardware = about["hardware"]
+    made = [call for call in about["calls"] if call["trained"]]
     lines = [
-        "# Results of the quick profile",
+        f"# Results of the {about['profile']} profile",
         "",
-        f"Made by `{about['command']}` with {versions}, on {hardware['cores']} cores ({hardware['machine']}) without a "
-        f"GPU, seeds {', '.join(map(str, about['seeds']))}. Sizes are those of the profile "
-        "([reproduce](../reproduce.md)): smaller and shorter than the paper's.",
+        f"Sizes are those of the profile ([reproduce](../reproduce.md)). {_origin(made)}",
+        "",
+        *map(_call_line, made),
         "",
         "## Claims",
-        "Statistics and thresholds were written down before the runs. A claim of several parts is decided by its "
-        "weakest one, which is shown; `claims.json` has all of them.",
+        "Statistics and thresholds were written down before the runs. Of a claim's parts the weakest is shown: among "
+        "those that have its verdict, the one whose mean lies least far beyond its threshold, in half widths of its "
+        "interval. `claims.json` has all of them.",
         "",
         "| claim | verdict | decided by | effect [95 % interval over seeds] | asked | seeds |",
         "|---|---|---|---|---|---|",
@@ -62,6 +75,30 @@ def page(folder: Path) -> str:
             lines += ["", f"### {', '.join(study.results)}: {study.title}", ""]
             lines += [f"![{Path(name).stem.replace('_', ' ')}](figures/{name})" for name in ours]
     return "\n".join(lines) + "\n"
+
+
+def _origin(calls: list[dict[str, Any]]) -> str:
+    """Whether the runs come from one call."""
+    runs = sum(call["trained"] for call in calls)
+    if len(calls) == 1 and calls[0]["started"]:
+        return f"All {runs} runs were trained in one call:"
+    return f"The {runs} runs were not trained in one call, so that no single time stands for all of them:"
+
+
+def _call_line(call: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in call["versions"].items())
+    hardware, seeds = call["hardware"], ", ".join(map(str, call["seeds"]))
+    gpus = f"{hardware['gpus']} GPUs" if hardware["gpus"] else "no GPU"
+    if call["started"]:
+        when = f"from {call['started']} to {call['ended'] or 'an unknown time (it was killed)'}"
+        when += f", {call['seconds'] / 60:.1f} minutes" if call["seconds"] else ""
+    else:
+        when = "times were not recorded"
+    note = f" {call['note']}" if call.get("note") else ""
+    return (
+        f"- `{call['command']}`, seeds {seeds}: {call['trained']} runs; {when}; {versions}; {hardware['cores']} cores "
+        f"({hardware['machine']}), {gpus}.{note}"
+    )
 
 
 def _is_of(figure: str, result: str) -> bool:

@@ -7,12 +7,15 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import recombine
 from recombine import cli_diagnose, cli_report, cli_reproduce, cli_sweep
+
+if TYPE_CHECKING:
+    from recombine.store import StoredRun
 
 app = typer.Typer(
     name="recombine",
@@ -108,13 +111,14 @@ def train(
             plan(store, configs, as_json)
             return
         runs = store.train(configs, force=force, device=device)
-        rows = [{"run": r.id, "path": str(r.path), "seed": r.config.seed, "steps": r.facts["steps"], **r.summary}
+        rows = [{"run": r.id, "path": str(r.path), "seed": r.config.seed, "steps": r.facts["steps"], **r.summary,
+                 **({"effective_rank": r.effective_ranks} if r.effective_ranks else {})}
                 for r in runs]  # fmt: skip
         if as_json:
             show_json(rows[0] if len(rows) == 1 else rows)
             return
         if len(runs) == 1:
-            typer.echo(f"run {runs[0].id} in {runs[0].path}\n{runs[0].scores.summary()}")
+            typer.echo(f"run {runs[0].id} in {runs[0].path}\n{runs[0].scores.summary()}{rank_lines(runs[0])}")
         else:
             show_table(rows, ["run", "seed", *METRICS])
 
@@ -149,7 +153,15 @@ def show_run(run: str, out: Out = Path("runs"), as_json: Json = False) -> None:
         typer.echo(f"run {stored.id} in {stored.path}")
         typer.echo(f"{facts['steps']} steps in {facts['seconds']} s on {facts['device']}, {facts['finished']}")
         typer.echo(json.dumps(stored.config.to_dict(), indent=2, ensure_ascii=False))
-        typer.echo(str(stored.scores.summary()))
+        typer.echo(f"{stored.scores.summary()}{rank_lines(stored)}")
+
+
+def rank_lines(run: StoredRun) -> str:
+    """A line per factor of a factor-rendered decoder; nothing for others."""
+    return "".join(
+        f"\neffective rank of the maps of {name}: mean {sum(ranks) / len(ranks):.2f}, most {max(ranks):.2f}"
+        for name, ranks in run.effective_ranks.items()
+    )
 
 
 @runs_app.command("rm")

@@ -62,10 +62,12 @@ def reproduce(
         from recombine.studies import reproduce as studies
         from recombine.studies.profiles import profile as named
         from recombine.studies.profiles import with_digits
+        from recombine.sweeps.engines import check_engine
 
         words = [*(what or []), *(only or [])]
         chosen = named(profile) if mnist is None else with_digits(named(profile), mnist)
         resolve(device)
+        check_engine(engine, address=address)
         if dry_run:
             _show_plan(studies.plan(words, chosen, out, seeds), as_json)
             return
@@ -126,7 +128,7 @@ def _show(report: Report) -> None:
         show_table(rows, ["claim", "verdict", "decided by", "effect [95 % interval]", "asked", "seeds"])
     typer.echo(
         f"\n{len(report.figures) // 2} figures in {report.out / 'figures'}, rows in {report.out / 'tables'}, "
-        f"verdicts in {report.out / 'claims.json'}."
+        f"verdicts in {report.out / 'claims.json'}. Took {report.total_seconds / 60:.1f} minutes."
     )
     for name, why in report.failed.items():
         typer.echo(f"failed: {name}: {why}", err=True)

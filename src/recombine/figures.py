@@ -116,12 +116,13 @@ def show_image(
     *,
     held_out: bool = False,
     row_0: Literal["bottom", "top"] = "bottom",
+    brightest: float = 1.0,
 ) -> None:
     """One image, framed in the outline's colour if its combination was held out; `row_0` as the scene has it.
 
-    Brightness 0 … 1 is shown as its square root: what a failing decoder leaves is faint.
+    Brightness 0 … `brightest` is shown as its square root: what a failing decoder leaves is faint.
     """
-    norm = PowerNorm(0.5, vmin=0, vmax=1, clip=True)
+    norm = PowerNorm(0.5, vmin=0, vmax=brightest, clip=True)
     origin = "lower" if row_0 == "bottom" else "upper"
     ax.imshow(image, cmap="gray", norm=norm, interpolation="nearest", origin=origin)
     ax.set_xticks([])

@@ -29,7 +29,7 @@ from torch import Tensor
 
 import recombine
 from recombine.config import RunConfig
-from recombine.decoders import Decoder, load
+from recombine.decoders import Decoder, FactorRendered, load
 from recombine.diagnostics.scores import Scores
 from recombine.errors import InputError, StoreError, TrainingDiverged
 from recombine.files import file_digest, read_json, read_tensors, write_bytes, write_json, write_tensors, write_text
@@ -72,6 +72,14 @@ class StoredRun:
     def model(self) -> Decoder:
         self._verified("model/config.json")
         return load(self._verified("model/model.safetensors").parent)
+
+    @property
+    def effective_ranks(self) -> dict[str, list[float]]:
+        """Factor → effective rank of each value's map (mean over channels); empty for decoders that draw none."""
+        if not isinstance(self.model, FactorRendered):
+            return {}
+        ranks = self.model.renderer.effective_ranks().detach().mean(-1).split(self.model.renderer.factor_sizes)
+        return {name: values.tolist() for name, values in zip(self.task.space.names, ranks)}
 
     @cached_property
     def scores(self) -> Scores:
@@ -306,6 +314,25 @@ class Store:
 
     def is_finished(self, config: RunConfig) -> bool:
         return (self.directory(config) / "run.json").is_file()
+
+    def damage(self, config: RunConfig) -> str | None:
+        """What is wrong with a finished run: a file that is missing, unreadable or was changed. None if all is well."""
+        try:
+            run = self.load(config.hash)
+            for name in RESULTS:
+                run._verified(name)
+        except InputError as error:
+            return str(error)
+        return None
+
+    def reopen(self, config: RunConfig) -> None:
+        """Take a run as unfinished, so that it is trained again from the start."""
+        lock = self.lock(config)
+        try:
+            (self.directory(config) / "run.json").unlink(missing_ok=True)
+            discard(self._checkpoint(config))
+        finally:
+            lock.release()
 
     def load(self, run: str) -> StoredRun:
         """A finished run by its id or the beginning of it."""

@@ -8,6 +8,7 @@ from tools.publish_results import page
 
 from recombine.studies.claims import CLAIMS
 from recombine.studies.output import Output
+from recombine.studies.profiles import PROFILES
 from recombine.studies.reproduce import judged
 from recombine.studies.study import discover
 
@@ -29,6 +30,14 @@ def test_verdicts_follow_from_the_rows(study):
         assert verdict["statistic"] == pytest.approx(committed["statistic"], nan_ok=True)
         for ours, theirs in zip(verdict["parts"], committed["parts"], strict=True):
             assert {**ours, "reason": ""} == {**theirs, "reason": ""}  # reasons also tell of runs, which are not here
+
+
+@pytest.mark.parametrize("study", discover().values(), ids=lambda study: study.key)
+def test_the_quick_profile_still_has_the_runs_of_the_rows(study):
+    """Changes elsewhere must not change these configurations by accident: the results would be of other runs."""
+    sidecar = json.loads((RESULTS / "tables" / f"{study.key}.json").read_text())
+    declared = {config.hash for config in study.configs(PROFILES["quick"], sidecar["seeds"])}
+    assert declared <= set(sidecar["runs"])
 
 
 def test_the_page_is_that_of_the_files():

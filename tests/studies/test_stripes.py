@@ -31,5 +31,7 @@ def test_all_numbers_of_bumps_get_the_same_steps():
 def test_bad_input_is_named(tmp_path):
     with pytest.raises(InputError, match="at least one seed"):
         configs(seeds=[])
+    with pytest.raises(InputError, match="at least one number of bumps"):
+        few_shot(Store(tmp_path), bumps=(), seeds=[0], setting=TINY)
     with pytest.raises(InputError, match=r"bumps=60 asks for more ID cells than the hold-out leaves \(55\)"):
         few_shot(Store(tmp_path), bumps=[60], seeds=[0], setting=TINY)

@@ -106,6 +106,8 @@ def test_the_held_out_middle_scales_with_the_side():
     ("call", "message"),
     [
         (lambda store: threshold(store, [8], [0], most=1000), r"more bumps than the ID cells of N = 8 \(39\)"),
+        (lambda store: threshold(store, [], [0]), r"at least one N and one seed. Got sides=\[\]"),
+        (lambda store: threshold(store, [8], []), r"seeds=\[\]"),
         (lambda store: bracket(lambda m: 1.0, 5, least=6), "least=6, most=5"),
         (lambda store: bracket(lambda m: 1.0, 5, level=1.5), r"localization in \(0, 1\]. Got 1.5"),
         (lambda store: bracket(lambda m: 1.0, 5, resolution=-1.0), "resolution must be ≥ 0"),

@@ -67,7 +67,9 @@ def test_effects_of_other_seeds_do_not_count():
 @pytest.mark.parametrize(
     ("first", "second", "outcome", "decided_by"),
     [
-        (near(2), near(0), "reproduced", "above"),
+        (near(2), near(-5), "reproduced", "above"),
+        (near(9), near(0), "reproduced", "below"),
+        (near(0), near(9), "not reproduced", "below"),
         (near(2), near(2), "not reproduced", "below"),
         (WIDE, near(2), "not reproduced", "below"),
         (WIDE, near(0), "inconclusive", "above"),
@@ -81,6 +83,29 @@ def test_a_claim_of_several_parts_needs_all_of_them(first, second, outcome, deci
     assert (found["verdict"], found["decided_by"]) == (outcome, decided_by)
     assert [part["part"] for part in found["parts"]] == ["above", "below"]
     assert {"claim", "verdict", "statistic", "interval", "n_seeds", "threshold"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("part", "effects", "margin"),
+    [
+        (ABOVE, {0: 2.0, 1: 3.0}, 1.5 / 6.353102),  # the half width of two numbers d apart is 12.706 d / 2
+        (BELOW, {0: 2.0, 1: 3.0}, -1.5 / 6.353102),
+        (WITHIN, {0: 2.5, 1: 3.1}, 0.3 / 3.811861),
+        (ABOVE, {0: 2.0, 1: 2.0}, math.inf),
+        (ABOVE, {0: 1.0, 1: 1.0}, 0.0),
+        (ABOVE, {0: 2.0}, -math.inf),
+    ],
+)
+def test_margins_are_in_half_widths_of_the_interval(part, effects, margin):
+    assert judge_part(part, effects, [0, 1]).margin == pytest.approx(margin, rel=1e-5)
+
+
+@pytest.mark.parametrize(("second", "decided_by"), [({0: 2.0, 1: 2.01}, "below"), (near(2), "above")])
+def test_a_failure_makes_a_claim_inconclusive_whatever_was_found(second, decided_by):
+    claim = Claim("C0", "two things hold", (ABOVE, BELOW))
+    found = judge(claim, {"C0.above": WIDE, "C0.below": second}, SEEDS, "not reached", "run 12ab failed: NaN").to_json()
+    assert (found["verdict"], found["reason"]) == ("inconclusive", "run 12ab failed: NaN")
+    assert found["decided_by"] == decided_by
 
 
 def test_what_is_written_is_json():

@@ -315,6 +315,14 @@ def test_runs_of_another_version_are_noticed_without_a_sweep_json(copy, monkeypa
         sweep(wanted_of(copy), copy)
 
 
+def test_a_run_whose_record_is_damaged_is_trained_again(copy, done):
+    wanted = wanted_of(copy)
+    (copy / wanted[0].hash / "run.json").write_text("{")
+    result = sweep(wanted, copy)
+    assert result.trained == [wanted[0].hash]
+    assert sweeps.table(copy).to_csv() == sweeps.table(done).to_csv()
+
+
 def test_several_sweeps_into_one_folder_put_their_runs_together(copy):
     more = configs("decoder.kind=mlp", "seed=9")
     sweep(more, copy)

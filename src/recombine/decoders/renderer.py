@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from recombine.errors import InputError
 
 SHORTEST = 1e-12  # a vector shorter than this is not brought to unit length
+DARKEST = 1e-30  # a map whose Σ λ² is below this counts as empty: dividing by less overflows in single precision
 
 
 class FactorRenderer(nn.Module):
@@ -35,11 +36,13 @@ class FactorRenderer(nn.Module):
     def __init__(
         self,
         factor_sizes: Sequence[int],
-        image_shape: tuple[int, int],
+        image_shape: Sequence[int],
         rank: int | None = None,
         channels: int = 1,
     ) -> None:
         super().__init__()
+        if len(image_shape) != 2 or min(image_shape) < 1:
+            raise InputError(f"image_shape is (rows, columns), both at least 1. Got {tuple(image_shape)}.")
         most = min(image_shape)
         if not factor_sizes or min(factor_sizes) < 1:
             raise InputError(f"A renderer needs at least one factor with at least one value. Got {list(factor_sizes)}.")
@@ -48,7 +51,7 @@ class FactorRenderer(nn.Module):
         if channels < 1:
             raise InputError(f"A renderer needs at least one channel per factor. Got {channels}.")
         self.factor_sizes = tuple(factor_sizes)
-        self.image_shape = image_shape
+        self.image_shape = (image_shape[0], image_shape[1])
         self.rank = rank or most
         self.channels = channels
         owners = (sum(self.factor_sizes), channels)
@@ -78,6 +81,11 @@ class FactorRenderer(nn.Module):
         Returns:
             The channels of the first factor, then of the second, …
         """
+        if given.ndim != 2 or given.dtype == torch.bool or given.is_complex():
+            raise InputError(
+                "A renderer takes whole-number indices (batch, factor) or a real code (batch, Σ sizes). "
+                f"Got {given.dtype} of shape {tuple(given.shape)}."
+            )
         maps = self.maps().split(self.factor_sizes)
         if given.is_floating_point():
             if given.shape[-1] != sum(self.factor_sizes):
@@ -88,6 +96,7 @@ class FactorRenderer(nn.Module):
             blocks = given.split(self.factor_sizes, dim=-1)
             drawn = [(block @ m.flatten(1)).unflatten(-1, m.shape[1:]) for block, m in zip(blocks, maps)]
         else:
+            given = given.long()  # bytes would be taken for a mask
             self._check_indices(given)
             drawn = [m[given[:, factor]] for factor, m in enumerate(maps)]
         return torch.cat(drawn, dim=1)
@@ -104,9 +113,10 @@ class FactorRenderer(nn.Module):
                 raise InputError(f"Factor {factor} has values 0 … {size - 1}. Got index {worst}.")
 
     def mode_shares(self) -> Float[Tensor, "value channel mode"]:
-        """λ̃⁽ⁿ⁾ = λ⁽ⁿ⁾² / Σ_m λ⁽ᵐ⁾²: how much of a map each mode carries."""
+        """λ̃⁽ⁿ⁾ = λ⁽ⁿ⁾² / Σ_m λ⁽ᵐ⁾²: how much of a map each mode carries; all 0 for an empty map."""
         squares = self.strengths.square()
-        return squares / squares.sum(-1, keepdim=True).clamp(min=torch.finfo(squares.dtype).tiny)
+        total = squares.sum(-1, keepdim=True)
+        return squares / torch.where(total > DARKEST, total, 1.0)
 
     def effective_ranks(self) -> Float[Tensor, "value channel"]:
         """exp(entropy of λ̃) of every map, in [1, rank]: 1 if a single mode carries it."""

@@ -7,6 +7,7 @@ plot(rows).savefig("ablation.png")
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -158,8 +159,25 @@ def _by_variant(rows: Iterable[AblationRow]) -> Mapping[str, list[AblationRow]]:
     return groups
 
 
-def plot(rows: Sequence[AblationRow]) -> Figure:
-    """OOD against ID error, a point per run, on logarithmic axes. Nothing is trained."""
+def _coinciding(rows: Sequence[AblationRow], within: float = 0.03) -> list[tuple[AblationRow, int]]:
+    """Points that lie on one another, within 0.03 decades, as one of them and their number."""
+    places = [(math.log10(row.id_mse), math.log10(row.ood_mse)) for row in rows]
+    found, seen = [], set()
+    for i, (row, here) in enumerate(zip(rows, places)):
+        close = {j for j, there in enumerate(places) if max(abs(a - b) for a, b in zip(here, there)) < within}
+        if len(close) > 1 and i not in seen:
+            found.append((row, len(close)))
+            seen |= close
+    return found
+
+
+def plot(rows: Sequence[AblationRow], setting: str = "") -> Figure:
+    """OOD against ID error, a point per run, on logarithmic axes. Nothing is trained.
+
+    Args:
+        rows: The runs.
+        setting: What to say of them under the title.
+    """
     from recombine.figures import new_figure
 
     if not rows:
@@ -177,12 +195,16 @@ def plot(rows: Sequence[AblationRow]) -> Figure:
             s=28,
             alpha=0.8,
         )
+        for row, count in _coinciding(group):
+            ax.annotate(f"{count} ×", (row.id_mse, row.ood_mse), (-6, 0), textcoords="offset points", fontsize=7,
+                        ha="right", va="center", color=colour)  # fmt: skip
     ax.set_xscale("log")
     ax.set_yscale("log")
     ends = [bound(getattr(row, key) for row in rows for key in ("id_mse", "ood_mse")) for bound in (min, max)]
     ax.plot(ends, ends, color="0.6", linewidth=0.8, linestyle="--", label="OOD = ID")
     ax.set_xlabel("ID mean squared error")
     ax.set_ylabel("OOD mean squared error")
-    ax.set_title("factor-rendered decoder, one point per run", fontsize=10)
+    title = "factor-rendered decoder, one point per run (n ×: n points that coincide)"
+    ax.set_title(f"{title}\n{setting}".strip(), fontsize=8)
     ax.legend(fontsize=8)
     return figure

@@ -145,17 +145,22 @@ def _units(part: Part, data: str) -> Figure:
             maps = part.arrays[f"unit/{data}/{number}/{kind}"]
             picture.set_xticks([])
             picture.set_yticks([])
+            picture.set_ylabel("y", fontsize=SMALL, rotation=0, ha="right", va="center")
+            if number == numbers[-1]:
+                picture.set_xlabel("x", fontsize=SMALL)
+                curves.set_xlabel("x or y", fontsize=SMALL)
             if not len(maps):
                 continue
             picture.imshow(maps[0].T, origin="lower", cmap="viridis", interpolation="nearest")
             outline(holdout, picture, linewidths=0.8)
             stripe, bump = part.arrays[f"index/{data}/{number}/{kind}"][:, 0]
             curves.plot(maps[0].mean(1), color="#0072B2", lw=1.2, label="over x (mean over y)")
+            curves.set_ylabel("activation", fontsize=6)
             curves.plot(maps[0].mean(0), color="#E69F00", lw=1.2, ls="--", label="over y (mean over x)")
             curves.set_title(f"stripe {stripe:.2f}, bump {bump:.2f}", fontsize=7, pad=2)
             tidy(curves)
             curves.tick_params(labelsize=6)
-        line[0].set_ylabel(f"layer {number}", fontsize=SMALL)
+        line[0].set_ylabel(f"layer {number}\ny", fontsize=SMALL, rotation=90, ha="center", va="bottom")
     axes[0, 1].legend(frameon=False, fontsize=6)
     label = _label(part, data).replace("\n", " ")
     figure.suptitle(

@@ -24,6 +24,7 @@ REMEDY = [  # what the studies of forced rendering by data share
     "decoder.width=32",
     "training.kind=recommended",
 ]
+PAPER_RECIPE = ("training.kind=paper",)  # what the paper profile puts in place of it: batch 32, constant rate 1e-3
 REMEDY_STEPS = 1000  # an epoch of 56 stripes is short: lengths are given in steps, the same for every number of bumps
 
 

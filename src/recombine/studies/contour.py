@@ -85,7 +85,9 @@ def grid(part: Part, metric: str) -> tuple[list[int], list[float], np.ndarray]:
 
 
 def plot(part: Part) -> dict[str, Figure]:
-    """Maps over N and p with contours, the numbers written in."""
+    """Maps over N and p, both axes to scale; numbers for trained pairs, labelled contours for unseen ones."""
+    from matplotlib.patheffects import Normal, Stroke
+
     from recombine.figures import new_figure
 
     if not part.rows:
@@ -97,22 +99,28 @@ def plot(part: Part) -> dict[str, Figure]:
         sides, shares, means = grid(part, metric)
         shown = np.log10(means) if metric.endswith("mse") else means
         limits = dict(zip(("vmin", "vmax"), errors if metric.endswith("mse") else (0.0, 1.0)))
-        picture = ax.imshow(shown, origin="lower", aspect="auto", cmap="viridis", **limits)
-        if metric != "id_mse" and min(shown.shape) > 1 and np.isfinite(shown).all() and np.ptp(shown) > 0:
-            ax.contour(shown, levels=5, colors="white", linewidths=0.9, linestyles="solid")
-        middle = np.mean(picture.get_clim())
-        for (line, column), value in np.ndenumerate(shown):
-            colour = "black" if value > middle else "white"
-            ax.text(column, line, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
-        ax.set_xticks(range(len(sides)), [str(side) for side in sides])
-        ax.set_yticks(range(len(shares)), [f"{share:g}" for share in shares])
+        picture = ax.pcolormesh(sides, shares, shown, shading="nearest", cmap="viridis", **limits)
+        if metric == "id_mse":  # it hardly varies: contours would follow the scatter of seeds
+            for (line, column), value in np.ndenumerate(shown):
+                colour = "black" if value > np.mean(picture.get_clim()) else "white"
+                ax.text(sides[column], shares[line], f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
+        elif min(shown.shape) > 1 and np.isfinite(shown).all() and np.ptp(shown) > 0:
+            lines = ax.contour(sides, shares, shown, levels=5, colors="black", linewidths=1.0, linestyles="solid")
+            halo = [Stroke(linewidth=2.6, foreground="white"), Normal()]  # seen on dark and on light grounds
+            lines.set_path_effects(halo)
+            for text in ax.clabel(lines, fmt="%.3g", fontsize=7):
+                text.set_path_effects(halo)
+        if metric != "id_mse":
+            ax.scatter(*np.meshgrid(sides, shares), s=5, color="black", edgecolors="white", linewidths=0.5, zorder=3)
+        ax.set_xticks(sides, [str(side) for side in sides])
+        ax.set_yticks(shares, [f"{share:g}" for share in shares])
         ax.set_xlabel("image side N")
         ax.set_title(label, fontsize=10)
-        figure.colorbar(picture, ax=ax)
+        figure.colorbar(picture, ax=ax, label=label)
     figure.axes[0].set_ylabel("held-out share p of the side")
     figure.supxlabel(
         f"CNN of depth {part.facts['depth']}, width {part.facts['width']}, bump code, centred square of ⌊pN⌋ values "
-        f"held out · mean of {seeds_note(row['seed'] for row in part.rows)}",
+        f"held out · mean of {seeds_note(row['seed'] for row in part.rows)} · dots: measured; contours interpolated",
         fontsize=SMALL,
     )
     return {"S04_contour": figure}

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from statistics import median
 
 from recombine.config import RunConfig
+from recombine.errors import StoreError
 from recombine.store import Store
 from recombine.training.data import epoch_length
 from recombine.training.loop import Loop
@@ -36,7 +37,10 @@ class Costs:
         stored: dict[str, list[float]] = {}
         for name in store.ids():
             if (store.root / name / "run.json").is_file():
-                run = store.load(name)
+                try:
+                    run = store.load(name)
+                except StoreError:  # damaged, and to be trained again
+                    continue
                 if run.facts["steps"]:
                     stored.setdefault(kind(run.config), []).append(run.facts["seconds"] / run.facts["steps"])
         self._stored = {like: median(values) for like, values in stored.items()}

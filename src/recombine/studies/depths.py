@@ -93,7 +93,7 @@ def _samples(part: Part, decoder: str, code: str, depths: list[int]) -> Figure:
         lines[f"depth {depth}\n{np.mean(placed):.0f} % placed"] = part.arrays[f"outputs/{decoder}/{code}/{depth}"]
     places = task.space.values(torch.from_numpy(part.arrays[f"cells/{code}"])).numpy()
     note = (
-        f"{DECODERS[decoder]}, {CODE_LABELS[code]}: unseen pairs (x, y), outputs of one seed; % in the right place: "
+        f"{DECODERS[decoder]}, {CODE_LABELS[code]}: unseen pairs (x, y), outputs of one seed\n% in the right place: "
         f"mean of {seeds_note(row['seed'] for row in part.rows)}"
     )
     return picture_rows(lines, places, [True] * len(places), note)
@@ -110,9 +110,10 @@ def _curves(part: Part, decoder: str) -> Figure:
         for ax, (column, label) in zip(line, SCORES.items()):
             curves(ax, chosen, column, sorted({row["depth"] for row in mine}))
             ax.set_title(label, fontsize=SMALL)
-            bottom, top = ax.get_ylim()
-            ax.set_ylim(max(bottom, -1.05), top)
         line[0].set_ylabel(CODE_LABELS[code], fontsize=9)
+    for ax in axes[0]:  # only now: limits hold for the whole column, and once set they no longer follow the curves
+        bottom, top = ax.get_ylim()
+        ax.set_ylim(min(max(bottom, -1.05), 0.9), min(max(top, 1.005), 1.03))
     axes[0, 0].legend(frameon=False, fontsize=7, loc="lower left")
     seeds = seeds_note(row["seed"] for row in part.rows)
     figure.suptitle(

@@ -16,8 +16,8 @@ from recombine.config import RunConfig
 from recombine.diagnostics.conjunction import foreground
 from recombine.diagnostics.part import Part
 from recombine.studies import stripes
-from recombine.studies.baseline import centre, square
-from recombine.studies.looks import COLOURS, SMALL, over_seeds, seeds_note, task_of, tidy
+from recombine.studies.baseline import PAPER_RECIPE, centre, square
+from recombine.studies.looks import BRIGHTNESS, COLOURS, SMALL, over_seeds, seeds_note, task_of, tidy
 from recombine.studies.profiles import Profile
 from recombine.studies.study import Effects, Runs, Study, noting
 from recombine.training.data import stripes as all_stripes
@@ -31,7 +31,10 @@ MANY = 100  # the number of bumps that C10 looks at
 
 @dataclass(frozen=True)
 class Sizes:
-    """N, the CNN, the steps of every run, and how many bumps, in numbers and as shares of all ID bumps."""
+    """N, the CNN, the steps of every run, and how many bumps, in numbers and as shares of all ID bumps.
+
+    `recipe` replaces the `recommended` one of the studies on stripes.
+    """
 
     side: int
     width: int
@@ -39,20 +42,28 @@ class Sizes:
     bumps: tuple[int, ...]
     shares: tuple[float, ...]
     depth: int = 4
+    recipe: tuple[str, ...] = ()
 
 
 SIZES = {
     "smoke": Sizes(side=12, width=8, steps=20, bumps=(0, 10, 50), shares=(0.5,), depth=2),
     "quick": Sizes(side=28, width=32, steps=1000, bumps=(0, 10, 50, 100), shares=(0.05, 0.5)),
     "standard": Sizes(side=28, width=64, steps=2000, bumps=(0, 10, 50, 100), shares=(0.01, 0.05, 0.2, 0.5, 1.0)),
-    "paper": Sizes(side=28, width=64, steps=3125, bumps=(0, 10, 50, 100), shares=(0.01, 0.05, 0.1, 0.2, 0.5, 1.0)),
+    "paper": Sizes(
+        side=28,
+        width=64,
+        steps=3125,
+        bumps=(0, 10, 50, 100),
+        shares=(0.01, 0.05, 0.1, 0.2, 0.5, 1.0),
+        recipe=PAPER_RECIPE,
+    ),
 }
 
 
 def setting(sizes: Sizes) -> list[str]:
     """What all runs on stripes share."""
     decoder = [f"decoder.depth={sizes.depth}", f"decoder.width={sizes.width}"]
-    return [*square(sizes.side), *centre(sizes.side), *decoder]
+    return [*square(sizes.side), *centre(sizes.side), *decoder, *sizes.recipe]
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, float | None, int], RunConfig]:
@@ -135,7 +146,7 @@ def _data_set(part: Part) -> Figure:
     axes[9].tick_params(labelsize=6)
     figure.supxlabel(
         f"trained on all {len(values)} stripes (x alone, y alone) and some of the {task.holdout.n_id} bumps outside "
-        "the hold-out",
+        f"the hold-out · {BRIGHTNESS}",
         fontsize=SMALL,
     )
     return figure

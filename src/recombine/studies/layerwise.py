@@ -173,13 +173,15 @@ def volume_maps(
     from recombine.figures import grid_axes, new_figure, outline
 
     columns = max(len(maps) for maps in lines.values())
-    figure = new_figure(1.62 * columns + 0.7, 1.5 * len(lines) + 0.45)
+    figure = new_figure(1.62 * columns + 0.7, 1.55 * len(lines) + 0.75)
     axes = figure.subplots(len(lines), columns, squeeze=False)
-    for line, (label, maps) in zip(axes, lines.items()):
+    lowest = {column: row for row, maps in enumerate(lines.values()) for column in range(len(maps))}
+    for row, (line, (label, maps)) in enumerate(zip(axes, lines.items())):
         split = holdout(label)
+        across, up = split.space.names[:2]
         for ax in line[len(maps) :]:
             ax.axis("off")
-        for ax, (number, values) in zip(line, maps.items()):
+        for column, (ax, (number, values)) in enumerate(zip(line, maps.items())):
             known = values[np.isfinite(values)]
             low, high = np.quantile(known, [0.01, 0.99]) if len(known) else (0.0, 1.0)
             if high - low < FLAT:
@@ -191,15 +193,15 @@ def volume_maps(
             outline(split, ax, linewidths=1.0)
             ax.set_xticks([])
             ax.set_yticks([])
-            ax.set_xlabel("")
-            ax.set_ylabel("")
+            ax.set_xlabel(across if lowest[column] == row else "", fontsize=SMALL)
+            ax.set_ylabel(up, fontsize=SMALL, rotation=0, ha="right", va="center")
             bar = figure.colorbar(picture, ax=ax, shrink=0.85, pad=0.03)
             bar.ax.tick_params(labelsize=6)
             bar.locator = _few_ticks()
             bar.update_ticks()
             ax.set_title(_layer_label(number, len(maps)), fontsize=SMALL, pad=3)
-        line[0].set_ylabel(label, fontsize=SMALL)
-    figure.suptitle(title, fontsize=9)
+        line[0].set_ylabel(f"{label}\n{up}", fontsize=SMALL, rotation=90, ha="center", va="bottom")
+    figure.suptitle(f"{title}\neach map on its own scale, cut to its 1–99 % quantiles", fontsize=9)
     return figure
 
 

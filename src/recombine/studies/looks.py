@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")  # Okabe and Ito's
 SMALL = 8
+BRIGHTNESS = "brightness 0 … 1 shown as its square root"
 
 
 def seeds_note(seeds: Iterable[int]) -> str:
@@ -93,7 +94,10 @@ def picture_rows(
     size: float = 1.1,
     row_0: Literal["bottom", "top"] = "bottom",
 ) -> Figure:
-    """One line of images per entry, the same cells in every column; held-out ones are framed in red."""
+    """One line of images per entry, the same cells in every column; held-out ones are framed in red.
+
+    The note below is completed by how brightness is shown.
+    """
     from recombine.figures import new_figure, show_image
 
     longest = max(len(part) for name in lines for part in name.splitlines())
@@ -104,7 +108,7 @@ def picture_rows(
             label = ", ".join(f"{value:g}" for value in place) if line == 0 else ""
             show_image(axes[line, column], images[column], label, held_out=bool(held[column]), row_0=row_0)
         axes[line, 0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=SMALL)
-    figure.supxlabel(note, fontsize=SMALL)
+    figure.supxlabel(f"{note} · {BRIGHTNESS}", fontsize=SMALL)
     return figure
 
 
@@ -143,5 +147,5 @@ def kept_samples(part: Part, note: str, *, label: str = "{}", size: float = 0.95
     space = task_of(part.facts["config"]).space
     lines = {label.format(name): images for name, images in part.by_layer("outputs").items()}
     places = space.values(torch.from_numpy(part.arrays["cells"])).numpy()
-    note += " · one seed · brightness shown as its square root"
+    note += " · one seed"
     return picture_rows({"truth": part.arrays["truth"], **lines}, places, [True] * len(places), note, size=size)

@@ -1,6 +1,6 @@
 """The folder a reproduction writes: figures, tables, arrays, verdicts, and the runs behind them.
 
-    DIR/reproduce.json        what was run: profile, seeds, command, versions, time per study
+    DIR/reproduce.json        the profile, and of every call: command, seeds, start, end, runs trained, time per study
     DIR/claims.json           the verdicts
     DIR/tables/<study>.json   which runs the rows are of, and what is in the other files
     DIR/tables/<study>-<table>.csv, DIR/arrays/<study>.safetensors
@@ -12,6 +12,7 @@ Saved rows are used again as long as the runs, the profile and the study's versi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 from collections.abc import Iterable, Mapping
@@ -86,13 +87,11 @@ class Output:
 
     def saved(self, study: Study, runs: Mapping[str, str], seeds: Iterable[int]) -> Part | None:
         """A study's saved rows if they are of these runs; None otherwise, also if a file was changed."""
-        if not self._sidecar(study.key).is_file():
-            return None
-        content = read_json(self._sidecar(study.key))
-        wanted = self._of(study, runs, seeds)
-        if not isinstance(content, dict) or any(content.get(key) != value for key, value in wanted.items()):
-            return None
         try:
+            content = read_json(self._sidecar(study.key))
+            wanted = self._of(study, runs, seeds)
+            if not isinstance(content, dict) or any(content.get(key) != value for key, value in wanted.items()):
+                return None
             return self._read(study.key, content)
         except StoreError:
             return None
@@ -135,10 +134,10 @@ class Output:
         """Every figure of a study as PNG and PDF; those there are kept if neither rows nor drawing code changed."""
         main = self.root / "figures" / f"{study.key}.json"
         of = {"rows": file_digest(self._sidecar(study.key)), "code": _drawing_code()}
-        if main.is_file():
+        with contextlib.suppress(StoreError):  # missing or unreadable: draw
             found = read_json(main)
-            names = found.get("files", []) if isinstance(found, dict) else []
-            drawn = [self.root / "figures" / Path(str(name)).name for name in names]
+            names = found.get("files") if isinstance(found, dict) else None
+            drawn = [self.root / "figures" / Path(str(name)).name for name in names or []]
             if found == {**of, "files": names} and all(path.is_file() for path in drawn):
                 return drawn
         written = self._write_figures(study.plot(part))
@@ -159,9 +158,11 @@ class Output:
         return written
 
     def claims(self) -> list[dict[str, Any]]:
-        """claims.json; empty if there is none yet."""
-        path = self.root / "claims.json"
-        found = read_json(path) if path.is_file() else []
+        """claims.json; empty if there is none yet, or none that can be read: every study gives its verdicts anew."""
+        try:
+            found = read_json(self.root / "claims.json")
+        except StoreError:
+            found = []
         return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 
     def write_claims(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

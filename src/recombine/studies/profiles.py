@@ -1,4 +1,4 @@
-"""How large a reproduction is: `quick` for two cores and an hour, `standard` for a workday, `paper` for a GPU.
+"""How large a reproduction is: `quick` for two cores and about an hour, `standard` for a workday, `paper` for a GPU.
 
 A profile fixes what all studies share. What concerns one study only stands in that study's file, by profile name, and
 is picked by `profile.of(SIZES)`. `smoke` is for tests: it shows that everything runs, and nothing about the claims.
@@ -80,7 +80,7 @@ PROFILES = {
         ),
         Profile(
             name="quick",
-            purpose="the whole paper within an hour on two cores",
+            purpose="the whole paper in about an hour on two cores",
             seeds=3,
             side=28,
             width=32,

@@ -88,8 +88,13 @@ def _embeddings(run: StoredRun, value: int) -> dict[str, np.ndarray]:
 
 def plot(part: Part) -> dict[str, Figure]:
     """Embeddings, maps of the volume element, errors of all runs."""
-    figures = {"R07_ablation": ablation.plot([_row(row) for row in part.rows])}
     shown = [variant for variant in ablation.VARIANTS if variant in part.facts["configs"]]
+    config = part.facts["configs"][shown[0]]
+    setting = (
+        f"N = {task_of(config).space.shape[0]}, σ = {config['scene']['sigma']:g}, corner from "
+        f"{config['holdout']['threshold']:g} on held out, {part.facts['epochs']} epochs"
+    )
+    figures = {"R07_ablation": ablation.plot([_row(row) for row in part.rows], setting)}
     figures["R07_embeddings"] = _embedding_figure(part, shown)
     holdout = task_of(part.facts["configs"][shown[0]]).holdout
     figures["R07_volume"] = volume_maps(
@@ -120,7 +125,9 @@ def _embedding_figure(part: Part, variants: list[str]) -> Figure:
             values = part.arrays[f"map/{variant}/{factor}"]
             size = float(np.abs(values).max()) or 1.0
             picture = ax.imshow(values, cmap="RdBu_r", vmin=-size, vmax=size, origin="lower", interpolation="nearest")
-            figure.colorbar(picture, ax=ax, shrink=0.75).ax.tick_params(labelsize=6)
+            bar = figure.colorbar(picture, ax=ax, shrink=0.75)
+            bar.ax.tick_params(labelsize=6)
+            bar.set_label("value of the map", fontsize=6)
             ax.set_xticks([])
             ax.set_yticks([])
         axes[0, column].set_title(f"{_label(variant)}\nbanding {np.mean(group):.2f}", fontsize=9)

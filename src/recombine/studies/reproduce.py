@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from recombine.studies.claims import CLAIMS
 from recombine.studies.cost import Costs
 from recombine.studies.output import Output
 from recombine.studies.profiles import Profile
-from recombine.studies.study import Effects, Runs, Study, discover, select
+from recombine.studies.study import Effects, Runs, Study, discover, select, undiagnosed
 from recombine.studies.verdicts import judge
 
 Say = Callable[[str], None]
@@ -63,6 +63,7 @@ class Report:
         claims: All of claims.json; `judged` names those of this call.
         figures: Files written.
         seconds: Study → time it took, training included.
+        total_seconds: Of the whole call.
         failed: What went wrong: run or study → why.
     """
 
@@ -71,6 +72,7 @@ class Report:
     judged: list[str] = field(default_factory=list)
     figures: list[Path] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    total_seconds: float = 0.0
     failed: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -79,6 +81,7 @@ class Report:
             "claims": [row for row in self.claims if row["claim"] in self.judged],
             "figures": [str(path) for path in self.figures],
             "seconds": self.seconds,
+            "total_seconds": self.total_seconds,
             "failed": self.failed,
         }
 
@@ -107,22 +110,38 @@ def reproduce(
     chosen = select(words, discover())
     output = Output(out, profile.name)
     numbers = _seeds(profile, seeds)
-    about = {**output.about(), "seeds": numbers, "command": command, **_where()}
-    about.setdefault("studies", {})
-    output.write_about({key: value for key, value in about.items() if key not in ("format", "profile")})
     report = Report(out)
-    for study in chosen:
-        start = time.perf_counter()
-        say(f"{study.key} ({', '.join(study.results)}): {study.title}")
-        _study(study, output, profile, numbers, report, train, say)
-        report.seconds[study.key] = round(time.perf_counter() - start, 1)
-        say(f"{study.key}: {report.seconds[study.key]:.1f} s")
-        before = about["studies"].get(study.key, {"seconds": 0})
-        if report.seconds[study.key] >= before["seconds"]:  # a later call finds runs and rows, and says nothing
-            about["studies"][study.key] = {"seconds": report.seconds[study.key], "finished": _now()}
-        output.write_about({key: value for key, value in about.items() if key not in ("format", "profile")})
+    call: dict[str, Any] = {"command": command, "seeds": numbers, "started": _now(), "ended": None, "seconds": None,
+                            "trained": 0, "studies": report.seconds, **_where()}  # fmt: skip
+    calls = [*output.about().get("calls", []), call]
+    output.write_about({"calls": calls})
+    begun = time.perf_counter()
+    try:
+        for study in chosen:
+            start = time.perf_counter()
+            say(f"{study.key} ({', '.join(study.results)}): {study.title}")
+            _study(study, output, profile, numbers, report, _counting(train, call), say)
+            report.seconds[study.key] = round(time.perf_counter() - start, 1)
+            say(f"{study.key}: {report.seconds[study.key]:.1f} s")
+            output.write_about({"calls": calls})
+    finally:
+        report.total_seconds = round(time.perf_counter() - begun, 1)
+        call.update(ended=_now(), seconds=report.total_seconds)
+        output.write_about({"calls": calls})
     report.claims = output.claims()
     return report
+
+
+def _counting(train: Train, call: dict[str, Any]) -> Train:
+    """Train, and keep count of the runs that were finished, also if it is interrupted."""
+
+    def counted(configs: Sequence[RunConfig], store: Store) -> dict[str, str]:
+        try:
+            return train(configs, store)
+        finally:
+            call["trained"] += sum(map(store.is_finished, configs))
+
+    return counted
 
 
 def _study(
@@ -135,33 +154,42 @@ def _study(
     say: Say,
 ) -> None:
     """One study from runs to verdicts. What goes wrong on the way is put into the report."""
-    reason, part = "", None
+    reason, failures, part = "", {}, None
     try:
         runs = trained(study, profile, seeds, output.store, train, say)
         report.failed |= runs.failed
-        reason = "; ".join(f"run {name} failed: {why}" for name, why in runs.failed.items())
+        failures = {f"run {name} failed": why for name, why in runs.failed.items()}
         part = _rows(study, output, profile, seeds, runs)
-        for name, why in part.missing.items():
+        report.failed |= undiagnosed(part)
+        failures |= undiagnosed(part)
+        for name, why in {**undiagnosed(part), **part.missing}.items():
             say(f"  {name}: {why}")
-            reason += f"{'; ' if reason else ''}{name}: {why}"
+        reason = listed(part.missing)
         if any(part.tables.values()):
             report.figures += output.draw(study, part)
     except TrainingInterrupted:
         raise
     except RecombineError as error:
         report.failed[study.key] = str(error)
-        reason = f"study {study.key} failed: {error}"
+        failures[f"study {study.key} failed"] = str(error)
         say(f"{study.key} failed: {error}")
-    verdicts = judged(study, part, seeds, reason)
+    verdicts = judged(study, part, seeds, reason, listed(failures))
     rows = [{**verdict, "study": study.key, "profile": profile.name} for verdict in verdicts]
     output.write_claims(rows)
     report.judged += [row["claim"] for row in rows]
 
 
-def judged(study: Study, part: Part | None, seeds: Sequence[int], reason: str = "") -> list[dict[str, Any]]:
+def listed(reasons: Mapping[str, str]) -> str:
+    """What → why, as a line."""
+    return "; ".join(f"{name}: {why}" for name, why in reasons.items())
+
+
+def judged(
+    study: Study, part: Part | None, seeds: Sequence[int], reason: str = "", failure: str = ""
+) -> list[dict[str, Any]]:
     """The verdicts of a study from its rows alone, as in claims.json."""
     effects: Effects = {} if part is None else study.effects(part)
-    return [judge(CLAIMS[claim], effects, seeds, reason).to_json() for claim in study.claims]
+    return [judge(CLAIMS[claim], effects, seeds, reason, failure).to_json() for claim in study.claims]
 
 
 def _rows(study: Study, output: Output, profile: Profile, seeds: Sequence[int], runs: Runs) -> Part:
@@ -190,10 +218,20 @@ def trained(
     train: Train = train_here,
     say: Say = lambda text: None,
 ) -> Runs:
-    """Train all runs of a study that are not in the store, those it asks for on the way included."""
+    """Train all runs of a study that are not in the store, those it asks for on the way included.
+
+    Runs whose files are damaged are trained again.
+    """
     failed: dict[str, str] = {}
+    checked: set[RunConfig] = set()
     wanted = study.configs(profile, seeds)
     while True:
+        for config in [c for c in dict.fromkeys(wanted) if c not in checked and store.is_finished(c)]:
+            checked.add(config)
+            damage = store.damage(config)
+            if damage is not None:
+                say(f"  run {config.hash} is damaged and is trained again: {damage}")
+                store.reopen(config)
         missing = [c for c in dict.fromkeys(wanted) if not store.is_finished(c) and c.hash not in failed]
         if missing:
             say(f"  {len(missing)} of {len(set(wanted))} runs to train")
@@ -269,7 +307,6 @@ def _where() -> dict[str, Any]:
             "threads": torch.get_num_threads(),
             "gpus": torch.cuda.device_count(),
         },
-        "written": _now(),
     }
 
 

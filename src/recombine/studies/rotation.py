@@ -249,9 +249,7 @@ def _errors(part: Part) -> Figure:
 def _images(part: Part, variant: str) -> Figure:
     angles = np.linspace(part.facts["low"], part.facts["high"], SHOWN)
     lines = {"truth": "truth", "outputs": "network", "blend": "blend of\nthe edges"}
-    note = (
-        f"{VARIANTS[variant]}; angle in degrees; red frame: held out · one seed · brightness shown as its square root"
-    )
+    note = f"{VARIANTS[variant]}; angle in degrees; red frame: held out · one seed"
     return picture_rows(
         {label: part.arrays[f"{name}/{variant}"] for name, label in lines.items()},
         angles[:, None],

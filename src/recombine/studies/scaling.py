@@ -19,6 +19,7 @@ import numpy as np
 from recombine.config import RunConfig
 from recombine.diagnostics.part import Part
 from recombine.studies import threshold
+from recombine.studies.baseline import PAPER_RECIPE
 from recombine.studies.looks import SMALL, seeds_note, shades, tidy
 from recombine.studies.profiles import Profile
 from recombine.studies.study import Effects, Runs, Study
@@ -33,20 +34,24 @@ HOLDOUT = ("holdout.kind=side", "holdout.fraction=0.25")
 
 @dataclass(frozen=True)
 class Sizes:
-    """The values of N, the CNN, the steps of every run, and how finely thresholds are searched."""
+    """The values of N, the CNN, the steps of every run, and how finely thresholds are searched.
+
+    `recipe` replaces the `recommended` one of the studies on stripes.
+    """
 
     sides: tuple[int, ...]
     width: int
     depth: int
     steps: int
     resolution: float
+    recipe: tuple[str, ...] = ()
 
 
 SIZES = {
     "smoke": Sizes(sides=(8, 12), width=4, depth=2, steps=5, resolution=0.5),
     "quick": Sizes(sides=(16, 20, 24, 28), width=16, depth=4, steps=1000, resolution=0.25),
     "standard": Sizes(sides=(16, 20, 24, 28, 32), width=32, depth=4, steps=2000, resolution=0.1),
-    "paper": Sizes(sides=(24, 28, 32, 36, 40), width=128, depth=8, steps=3125, resolution=0.1),
+    "paper": Sizes(sides=(24, 28, 32, 36, 40), width=128, depth=8, steps=3125, resolution=0.1, recipe=PAPER_RECIPE),
 }
 
 
@@ -96,8 +101,8 @@ def _searches(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Iterator[_S
 
 
 def _config(sizes: Sizes, side: int, bumps: int, seed: int, stripes: bool) -> RunConfig:
-    decoder = [f"decoder.depth={sizes.depth}", f"decoder.width={sizes.width}"]
-    return threshold.config(side, bumps, seed, stripes=stripes, steps=sizes.steps, setting=decoder, holdout=HOLDOUT)
+    setting = [f"decoder.depth={sizes.depth}", f"decoder.width={sizes.width}", *sizes.recipe]
+    return threshold.config(side, bumps, seed, stripes=stripes, steps=sizes.steps, setting=setting, holdout=HOLDOUT)
 
 
 def first(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
@@ -142,7 +147,12 @@ def plot(part: Part) -> dict[str, Figure]:
     """Thresholds over N with slopes, and localization over the number of bumps."""
     if not part.rows:
         return {}
-    return {"R09_thresholds": threshold.plot(_curves(part), "examples"), "R09_localization": _localization(part)}
+    note = (
+        "Slopes in the legend: one line through the means over seeds of log examples,\n"
+        "at the N where all seeds got there; interval by resampling seeds.\n"
+        "C11 instead fits a line per seed over all N; interval by Student's t over seeds."
+    )
+    return {"R09_thresholds": threshold.plot(_curves(part), "examples", note), "R09_localization": _localization(part)}
 
 
 def _curves(part: Part) -> dict[str, list[ThresholdRow]]:

@@ -59,14 +59,14 @@ def _blocks(part: Part, codes: list[str]) -> Figure:
         block = part.arrays[f"gram/{code}/cosine"][n_id:, :n_id].astype(np.float32)
         picture = ax.imshow(block, cmap="magma", interpolation="antialiased", aspect="auto", vmin=0,
                             vmax=float(np.nanquantile(block, 0.99)))  # fmt: skip
-        figure.colorbar(picture, ax=ax, shrink=0.8)
+        figure.colorbar(picture, ax=ax, shrink=0.8).set_label("cosine, cut at its 99 % quantile", fontsize=SMALL)
         ax.set_title(f"{CODE_LABELS[code]}, cosine\n{_agreed(part, code, 'cosine')}", fontsize=9)
     code = codes[0]
     n_id, cells = part.facts["n_id"][code], torch.from_numpy(part.arrays[f"cells/{code}"])
     space = task_of(part.facts["configs"][code]).space
     shared = binary_factorized_kernel(space, cells[n_id:], cells[:n_id]).numpy()
     picture = axes[-1].imshow(shared, cmap="magma", interpolation="antialiased", aspect="auto", vmin=0, vmax=1)
-    figure.colorbar(picture, ax=axes[-1], shrink=0.8)
+    figure.colorbar(picture, ax=axes[-1], shrink=0.8).set_label("K_bin", fontsize=SMALL)
     axes[-1].set_title("K_bin: shares x or shares y", fontsize=9)
     for ax in axes:
         ax.set_xticks([])
@@ -97,12 +97,13 @@ def _matrices(part: Part, codes: list[str]) -> Figure:
             low, high = np.nanquantile(matrix, [0.01, 0.99])
             colours = "magma_r" if similarity == "l2" else "magma"
             picture = ax.imshow(matrix, cmap=colours, vmin=low, vmax=high, interpolation="antialiased")
-            figure.colorbar(picture, ax=ax, shrink=0.75)
+            figure.colorbar(picture, ax=ax, shrink=0.75).set_label(LABELS[similarity], fontsize=SMALL)
             _divide(ax, part.facts["n_id"][code], len(matrix))
             title = f"{CODE_LABELS[code]}, {LABELS[similarity]}"
             ax.set_title(f"{title}\nOOD × ID: {_agreed(part, code, similarity)}", fontsize=9)
     figure.supxlabel(
-        f"all outputs, ID first; matrices of one seed, r: mean and range of {_seeds(part)} (of −distance for L2)",
+        f"all outputs, ID first; matrices of one seed, r: mean and range of {_seeds(part)} (of −distance for L2); "
+        "scales cut to 1–99 % quantiles",
         fontsize=SMALL,
     )
     return figure

@@ -80,9 +80,11 @@ def configs(
     setting: Sequence[str] = (),
 ) -> dict[int, list[RunConfig]]:
     """Number of bumps → one configuration per seed."""
-    seeds = list(seeds)
+    seeds, bumps = list(seeds), list(bumps)
     if not seeds:
         raise InputError("The study needs at least one seed. Got none.")
+    if not bumps:
+        raise InputError("The study needs at least one number of bumps, such as 0. Got none.")
     common = [*REMEDY, "training.stripes=true", f"training.steps={steps}", *setting]
     return {m: [RunConfig.parse([*common, f"training.bumps={m}", f"seed={seed}"]) for seed in seeds] for m in bumps}
 
@@ -161,8 +163,8 @@ def plot(shown: Pictures, rows: Sequence[StripeRow], labels: Mapping[int, str] |
     """
     from recombine.figures import new_figure, show_image
 
-    lines = {"truth": shown.truth, "sum of stripes": shown.added / 2}
-    notes = {"truth": "", "sum of stripes": "(half as bright)"}
+    lines = {"truth": shown.truth, "sum of stripes": shown.added}
+    notes = {"truth": "", "sum of stripes": ""}
     for m, outputs in shown.outputs.items():
         group = [row for row in rows if row.bumps == m]
         name = (labels or {}).get(m, f"{m} bumps")
@@ -171,18 +173,20 @@ def plot(shown: Pictures, rows: Sequence[StripeRow], labels: Mapping[int, str] |
             f"{label} {_spread([getattr(row, key) for row in group])}"
             for label, key in (("found", "ood_localization"), ("additive", "additive"), ("bump", "composed"))
         )
-    figure = new_figure(1.15 * len(shown.places) + 2.4, 1.25 * len(lines) + 0.5)
+    brightest = max(1.0, *(float(images.max()) for images in lines.values()))  # where stripes cross they add up to 2
+    figure = new_figure(1.15 * len(shown.places) + 2.4, 1.25 * len(lines) + 0.7)
     axes = figure.subplots(len(lines), len(shown.places), squeeze=False)
     for line, (name, images) in enumerate(lines.items()):
         for column, place in enumerate(shown.places):
             label = ", ".join(f"{value:g}" for value in place) if line == 0 else ""
-            show_image(axes[line, column], images[column], label, held_out=True)
+            show_image(axes[line, column], images[column], label, held_out=True, brightest=brightest)
         text = f"{name}\n{notes[name]}".strip()
         axes[line, 0].set_ylabel(text, rotation=0, ha="right", va="center", fontsize=8)
     seeds = len({row.seed for row in rows})
     figure.supxlabel(
         f"pairs never seen in training, outputs of seed {shown.seed}; scores: median [least, most] of {seeds} "
-        f"{'seed' if seeds == 1 else 'seeds'}",
+        f"{'seed' if seeds == 1 else 'seeds'}\nbrightness 0 … {brightest:.2f} (the brightest pixel shown) on one "
+        "scale, as its square root",
         fontsize=8,
     )
     return figure

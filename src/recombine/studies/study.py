@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from recombine.config import RunConfig
 from recombine.diagnostics.part import Part
-from recombine.errors import InputError
+from recombine.errors import InputError, StoreError
 from recombine.registry import nearest
 from recombine.store import Store, StoredRun
 from recombine.studies.profiles import Profile
@@ -29,6 +29,7 @@ from recombine.studies.profiles import Profile
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+UNDIAGNOSED = "undiagnosed"
 Effects = Mapping[str, Mapping[int, float]]  # part of a claim ("C7.variance") → seed → effect size
 
 
@@ -44,10 +45,16 @@ class Runs:
         self.store, self.failed = store, dict(failed or {})
 
     def get(self, config: RunConfig) -> StoredRun | None:
-        """The run of a configuration, read afresh so that nothing piles up in memory; None if there is none."""
+        """The run of a configuration, read afresh so that nothing piles up in memory; None if there is none.
+
+        One that cannot be read counts as none: a search then asks for it, and it is trained again.
+        """
         if config.hash in self.failed or not self.store.is_finished(config):
             return None
-        return self.store.load(config.hash)
+        try:
+            return self.store.load(config.hash)
+        except StoreError:
+            return None
 
     def labelled(self, wanted: Mapping[Any, RunConfig]) -> Iterator[tuple[Any, StoredRun]]:
         """(label, run) of all that are finished."""
@@ -59,11 +66,21 @@ class Runs:
 
 @contextlib.contextmanager
 def noting(part: Part, what: str) -> Iterator[None]:
-    """Go on without a run that cannot be diagnosed (a network whose units all died): the part says which and why."""
+    """Go on without a run that cannot be diagnosed (a network whose units all died): the part says which and why.
+
+    That is a failure, unlike what `part.missing` tells: a search that ended without a number found what there is.
+    """
     try:
         yield
+    except StoreError:  # damaged files say nothing about the network
+        raise
     except InputError as error:
-        part.missing[what] = str(error)
+        part.facts.setdefault(UNDIAGNOSED, {})[what] = f"it cannot be diagnosed: {error}"
+
+
+def undiagnosed(part: Part) -> dict[str, str]:
+    """Run → why, of those left out by `noting`."""
+    return dict(part.facts.get(UNDIAGNOSED, {}))
 
 
 def nothing_more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:

@@ -123,7 +123,7 @@ def plot(part: Part) -> dict[str, Figure]:
             lines,
             places,
             [True] * len(cells),
-            f"{CODE_LABELS[code]}, {side} side, one seed; unseen pairs (x, y); the two parts are scaled to equal peaks",
+            f"{CODE_LABELS[code]}, {side} side, one seed; unseen pairs (x, y)\nthe two parts are scaled to equal peaks",
         )
     figures["R02_cosines"] = _cosines(part)
     return figures

@@ -180,6 +180,9 @@ def threshold(
         setting: Changes to the setting, "group.key=value".
         device, progress: See `Store.train`.
     """
+    sides, seeds = list(sides), list(seeds)
+    if not sides or not seeds:
+        raise InputError(f"A search needs at least one N and one seed. Got sides={sides}, seeds={seeds}.")
     rows, looked = [], 0
     for side in sides:
         available = config(side, 1, 0, stripes=stripes, steps=steps, setting=setting).task().holdout.n_id
@@ -308,16 +311,22 @@ def slope(rows: Sequence[ThresholdRow], *, resamples: int = RESAMPLES, seed: int
     return Slope(float(middle), float(low), float(high), tuple(groups))
 
 
-def plot(curves: Mapping[str, Sequence[ThresholdRow]], counted: str = "bumps") -> Figure:
+def plot(curves: Mapping[str, Sequence[ThresholdRow]], counted: str = "bumps", note: str = "") -> Figure:
     """Threshold against N on logarithmic axes, with N³ and N through the first point of each curve.
 
-    What was not reached is drawn as an open arrow at the budget; thresholds of 0 are drawn at 1 and named so.
+    What was not reached is drawn as an arrow, at the budget or from the median to it; thresholds of 0 are drawn at 1
+    and named so.
+
+    Args:
+        curves: Rows by name.
+        counted: What the numbers of the rows count.
+        note: What to say below the legend.
     """
     from recombine.figures import new_figure
 
     if not any(curves.values()):
         raise InputError("There is nothing to draw: no rows.")
-    figure = new_figure(5.0, 4.6)
+    figure = new_figure(5.0, 5.2 if note else 4.6)
     ax = figure.subplots()
     for index, (name, rows) in enumerate(curves.items()):
         colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
@@ -329,10 +338,16 @@ def plot(curves: Mapping[str, Sequence[ThresholdRow]], counted: str = "bumps") -
         middles = np.array([max(point.median or 0, 1) for point in reached])
         lows = np.array([max(point.low or 0, 1) for point in reached])
         highs = np.array([max(point.high if point.high is not None else point.most, 1) for point in reached])
+        beyond = np.array([point.high is None for point in reached])
         sides = np.array([point.side for point in reached])
         if reached:
-            ends = np.abs(np.stack([middles - lows, highs - middles]))
+            ends = np.abs(np.stack([middles - lows, np.where(beyond, 0, highs - middles)]))
             ax.errorbar(sides, middles, yerr=ends, color=colour, marker=marker, capsize=3, label=label)
+        if beyond.any():
+            up = np.stack([0 * highs, highs - middles])[:, beyond]
+            ax.errorbar(sides[beyond], middles[beyond], yerr=up, lolims=True, fmt="none", color=colour, capsize=4,
+                        label=f"{name}: interval open, some seeds did not reach it by the arrow's tip")  # fmt: skip
+        if reached:
             for power, style in ((3, ":"), (1, "--")):
                 ax.plot(sides, middles[0] * (sides / sides[0]) ** power, color="0.6", linestyle=style, linewidth=0.9)
         missed = [point for point in found if point.median is None]
@@ -357,6 +372,6 @@ def plot(curves: Mapping[str, Sequence[ThresholdRow]], counted: str = "bumps") -
     ax.set_xticks(ticks, [str(side) for side in ticks])
     ax.set_xticks([], minor=True)
     ax.set_xlabel("N")
-    ax.set_ylabel(f"{counted} needed (median, 95 % interval)")
-    figure.legend(loc="outside lower center", fontsize=7)
+    ax.set_ylabel(f"{counted} needed (median, 95 % interval)", fontsize=9)
+    figure.legend(loc="outside lower center", fontsize=7, title=note or None, title_fontsize=7)
     return figure

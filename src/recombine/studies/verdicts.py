@@ -2,8 +2,9 @@
 
 A part of a claim is *reproduced* if the whole 95 % interval of its mean effect lies beyond the threshold, *not
 reproduced* if it lies wholly on the other side, *inconclusive* otherwise: also if a seed is missing or there is only
-one. The interval is Student's t over seeds, mean ± t(0.975, n − 1) · s / √n: with three seeds it is wide, as it
-should be. Seeds share their hold-out and differ in initial weights, drawn examples and order.
+one. A claim is inconclusive if a run or its study failed, whatever the other runs say. The interval is Student's t over
+seeds, mean ± t(0.975, n − 1) · s / √n: with three seeds it is wide, as it should be. Seeds share their hold-out and
+differ in initial weights, drawn examples and order.
 """
 
 from __future__ import annotations
@@ -41,6 +42,22 @@ class PartVerdict:
     high: float
     reason: str = ""
 
+    @property
+    def margin(self) -> float:
+        """How far the mean lies beyond the threshold, in half widths of the interval: > 1 if reproduced, < −1 if not.
+
+        −∞ without a number for every seed.
+        """
+        if self.reason or not math.isfinite(self.low):
+            return -math.inf
+        threshold = self.part.threshold
+        if isinstance(threshold, tuple):
+            beyond = min(self.mean - threshold[0], threshold[1] - self.mean)
+        else:
+            beyond = (self.mean - threshold) * (1 if self.part.direction == "above" else -1)
+        half = (self.high - self.low) / 2
+        return beyond / half if half else math.copysign(math.inf, beyond) if beyond else 0.0
+
     def to_json(self) -> dict[str, Any]:
         return {
             "part": self.part.name,
@@ -58,13 +75,22 @@ class PartVerdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and what became of it."""
+    """A claim and what became of it.
+
+    Attributes:
+        claim: What was claimed.
+        parts: Its parts.
+        failure: The runs or the study that failed; empty if none did.
+    """
 
     claim: Claim
     parts: tuple[PartVerdict, ...]
+    failure: str = ""
 
     @property
     def outcome(self) -> Outcome:
+        if self.failure:
+            return "inconclusive"
         outcomes = [part.outcome for part in self.parts]
         if "not reproduced" in outcomes:
             return "not reproduced"
@@ -72,13 +98,16 @@ class Verdict:
 
     @property
     def deciding(self) -> PartVerdict:
-        """The first part that has the claim's verdict."""
-        return next(part for part in self.parts if part.outcome == self.outcome)
+        """The weakest part: that of the least margin among those that have the claim's verdict."""
+        agreeing = [part for part in self.parts if part.outcome == self.outcome]
+        return min(agreeing or self.parts, key=lambda part: part.margin)
 
     def to_json(self) -> dict[str, Any]:
         """As in claims.json: the numbers at the top are those of the part that decides."""
         decided = self.deciding.to_json()
         top = {key: decided[key] for key in ("statistic", "interval", "n_seeds", "threshold", "direction", "reason")}
+        if self.failure:
+            top["reason"] = self.failure
         return {
             "claim": self.claim.id,
             "verdict": self.outcome,
@@ -89,17 +118,19 @@ class Verdict:
         }
 
 
-def judge(claim: Claim, effects: Effects, seeds: Sequence[int], reason: str = "") -> Verdict:
+def judge(claim: Claim, effects: Effects, seeds: Sequence[int], reason: str = "", failure: str = "") -> Verdict:
     """Hold a claim's effect sizes against its thresholds.
 
     Args:
         claim: Which one.
         effects: "C7.variance_much" → seed → effect size.
         seeds: All seeds that should be there.
-        reason: Why effects may be missing, to be told with the verdict.
+        reason: Why effects may be missing though nothing failed, to be told with the verdict.
+        failure: The runs or the study that failed; the claim is inconclusive then.
     """
-    parts = [judge_part(part, effects.get(f"{claim.id}.{part.name}", {}), seeds, reason) for part in claim.parts]
-    return Verdict(claim, tuple(parts))
+    why = "; ".join(text for text in (failure, reason) if text)
+    parts = [judge_part(part, effects.get(f"{claim.id}.{part.name}", {}), seeds, why) for part in claim.parts]
+    return Verdict(claim, tuple(parts), failure)
 
 
 def judge_part(part: ClaimPart, effects: Mapping[int, float], seeds: Sequence[int], reason: str = "") -> PartVerdict:

@@ -88,11 +88,17 @@ def run(
         raise
     journal.note("driver", [], engine=engine, workers=executor.capacity(), planned=len(unique))
     options = {"device": device, "checkpoint_seconds": checkpoint_seconds}
+    bars = SweepProgress(len(unique), progress, quiet)
+    for config in unique:
+        damage = manifest.unreadable(store, config) if store.is_finished(config) else ""
+        if damage:
+            bars.say_once(f"Run {config.hash} is damaged and is trained again: {damage}")
+            store.reopen(config)
     driver = Driver(
         store,
         executor,
         journal,
-        SweepProgress(len(unique), progress, quiet),
+        bars,
         options=options,
         retries=retries,
         time_limit=None if engine == "in-process" else time_limit,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from recombine.errors import InputError
+from recombine.registry import nearest
 from recombine.sweeps.executor import Executor, Needs
 from recombine.sweeps.in_process import InProcess
 from recombine.sweeps.journal import LOGS
@@ -13,10 +14,10 @@ from recombine.sweeps.processes import Processes
 ENGINES = ("in-process", "processes", "ray")
 
 
-def check_engine(engine: str, workers: int | None, address: str | None, shared: bool) -> None:
+def check_engine(engine: str, workers: int | None = None, address: str | None = None, shared: bool = False) -> None:
     """Refuse what no executor can be made of, without starting anything."""
     if engine not in ENGINES:
-        raise InputError(f"There is no engine {engine!r}. Engines: {', '.join(ENGINES)}.")
+        raise InputError(f"There is no engine {engine!r}{nearest(engine, ENGINES)}. Engines: {', '.join(ENGINES)}.")
     if workers is not None and workers < 1:
         raise InputError(f"At least one job must be allowed to run. Got {workers}.")
     if engine != "ray" and (address is not None or shared):

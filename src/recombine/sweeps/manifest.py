@@ -48,12 +48,12 @@ def read(folder: Path) -> dict[str, Any] | None:
 def check_versions(store: Store, configs: Sequence[RunConfig], any_version: bool = False) -> None:
     """Refuse a folder whose runs were made by other versions, unless they may be mixed."""
     known = read(store.root)
-    made: dict[str, dict[str, str]] = {NAME: known["versions"]} if known else {}
-    for config in configs:
-        if store.is_finished(config):
-            made[f"run {config.hash}"] = store.facts(config.hash).get("versions", {})
     if any_version:
         return
+    made: dict[str, dict[str, str]] = {NAME: known["versions"]} if known else {}
+    for config in configs:
+        if store.is_finished(config) and not unreadable(store, config):
+            made[f"run {config.hash}"] = store.facts(config.hash).get("versions", {})
     now = versions()
     for what, found in made.items():
         differing = [
@@ -64,6 +64,15 @@ def check_versions(store: Store, configs: Sequence[RunConfig], any_version: bool
                 f"{store.root} was made by another version ({what}: {'; '.join(differing)}), so that new runs may not "
                 "be comparable with those in it. Choose another --out, or mix them with --any-version."
             )
+
+
+def unreadable(store: Store, config: RunConfig) -> str:
+    """Why what a finished run says of itself cannot be read; empty if it can."""
+    try:
+        store.facts(config.hash)
+    except StoreError as error:
+        return str(error)
+    return ""
 
 
 def record(store: Store, configs: Sequence[RunConfig]) -> None:

@@ -90,7 +90,8 @@ class Variance(Penalty):
 def _variances(vectors: Float[Tensor, "*shape entry"]) -> Float[Tensor, "*shape"]:
     """The unbiased variance over the entries; several times quicker than Tensor.var, which is not vectorized.
 
-    The mean counts as a constant: the distances from it sum to 0, so that nothing flows back through it.
+    A single entry does not vary: 0. The mean counts as a constant: the distances from it sum to 0, so that nothing
+    flows back through it.
     """
     centred = vectors - vectors.detach().mean(-1, keepdim=True)
-    return centred.square().sum(-1) / (vectors.shape[-1] - 1)
+    return centred.square().sum(-1) / max(vectors.shape[-1] - 1, 1)
