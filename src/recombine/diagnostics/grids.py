@@ -16,9 +16,11 @@ from recombine.errors import InputError
 from recombine.factors import FactorSpace
 from recombine.holdouts import Holdout
 from recombine.seeds import generator
+from recombine.training.memory import give_back_freed_memory
 
 GridArray = Shaped[Tensor, "..."] | Shaped[np.ndarray, "..."]  # (cell, …), which as_rows checks
 BLOCK = 2**22  # numbers in one float64 block: 32 MB
+LARGE = 2**28  # bytes in an array, above which what its blocks leave behind is given back at once
 DRAWN = 4096  # cells kept by default where a result grows with the square of their number
 
 
@@ -62,6 +64,8 @@ def enumerate_blocks(
     step = max(1, size // max(1, len(rows)))
     for start in range(0, rows.shape[1], step):
         yield start, rows[:, start : start + step].to(torch.float64, copy=True)
+        if rows.nbytes > LARGE:
+            give_back_freed_memory()
 
 
 def blocks(rows: Shaped[Tensor, "cell feature"], size: int = BLOCK) -> Iterator[Float[Tensor, "cell block"]]:

@@ -32,6 +32,7 @@ from recombine.factors import FactorSpace
 from recombine.holdouts import Holdout
 from recombine.seeds import generator
 
+CELLS_AT_ONCE = 256  # of the mean over trained cells
 MOST_CELLS = 128  # OOD cells looked at; each takes a least-squares fit of its own
 NOTHING = 1e-26  # energy, relative to that of other outputs, that is rounding error
 
@@ -85,7 +86,7 @@ def remembered_sums(
     trained = (~ood).nonzero()[:, 0]
     where = space.coordinates(trained)
     mean = torch.zeros(rows.shape[1], dtype=torch.float64)
-    for some in trained.split(1024):
+    for some in trained.split(CELLS_AT_ONCE):
         mean += rows[some].double().sum(0)
     random = generator(seed, "remembered")
     cells = ood.nonzero()[:, 0]
@@ -93,7 +94,7 @@ def remembered_sums(
         cells = cells[torch.randperm(len(cells), generator=random)[:most_cells].sort().values]
 
     mean /= mean.norm().clamp_min(1e-300)
-    nothing = NOTHING * max(float(rows[some].double().square().sum(1).max()) for some in trained.split(1024))
+    nothing = NOTHING * max(float(rows[some].double().square().sum(1).max()) for some in trained.split(CELLS_AT_ONCE))
 
     def apart_from_mean(chosen: Tensor, of: Tensor = rows) -> Tensor:
         vectors = of[chosen].double()

@@ -27,6 +27,7 @@ from recombine.errors import InputError
 from recombine.factors import FactorSpace
 from recombine.holdouts import Holdout
 
+CODES_AT_ONCE = 16  # whose activations are in memory together
 PICTURES = 5
 Values = Callable[[Tensor], Tensor]  # cells → their factor values, (cell, factor)
 
@@ -254,7 +255,8 @@ def _decode(model: Model, codes: Float[Tensor, "value ..."], features: int) -> T
     like = next((tensor for tensor in tensors if tensor.is_floating_point()), None)
     codes = codes.to(torch.get_default_dtype()) if like is None else codes.to(like.device, like.dtype)
     with torch.no_grad(), observing(model):
-        made = model(codes)
+        some = [model(part) for part in codes.split(CODES_AT_ONCE)]
+    made = torch.cat(some) if all(isinstance(one, Tensor) and one.ndim for one in some) else some[0]
     if not isinstance(made, Tensor) or len(made) != len(codes) or made[0].numel() != features:
         raise InputError(
             f"The model must give an output of {features} numbers, as in the outputs given, for each of "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import sys
@@ -24,3 +25,13 @@ def keep_freed_memory() -> None:
         return
     mallopt(M_MMAP_THRESHOLD, 2**30)
     mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def give_back_freed_memory() -> None:
+    """Return freed memory to the system: after work on large blocks the C library may hold on to more than a gigabyte.
+
+    Elsewhere than on glibc this does nothing.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
