@@ -19,7 +19,7 @@ from recombine.seeds import generator
 from recombine.training.memory import give_back_freed_memory
 
 GridArray = Shaped[Tensor, "..."] | Shaped[np.ndarray, "..."]  # (cell, …), which as_rows checks
-BLOCK = 2**22  # numbers in one float64 block: 32 MB
+BLOCK = 2**21  # numbers in one float64 block: 16 MB
 LARGE = 2**28  # bytes in an array, above which what its blocks leave behind is given back at once
 DRAWN = 4096  # cells kept by default where a result grows with the square of their number
 
