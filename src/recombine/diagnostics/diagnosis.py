@@ -99,25 +99,10 @@ def diagnose(
             no tensor, holds NaN or does not depend on the code, a target of the wrong size.
     """
     chosen = _chosen(parts)
-    if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
-        raise InputError(f"The memory is a number of bytes, at least 1, such as 2**30. Got {memory!r}.")
-    if geometry not in ("exact", "finite difference"):
-        raise InputError(f"The geometry is exact or finite difference. Got {geometry!r} instead.")
     held = holdout if holdout is None or isinstance(holdout, Holdout) else holdouts.mask(space, np.asarray(holdout))
-    if held is not None and held.space != space:
-        raise InputError(f"The hold-out belongs to another space. Got {held.space}, expected {space}.")
-    if not isinstance(pictures, int):
-        if held is None:
-            raise InputError("Pictures are of OOD cells, and no hold-out was given.")
-        pictures = list(pictures)
-        known = set(held.ood_cells.tolist())
-        strange = [cell for cell in pictures if cell not in known]
-        if strange:
-            raise InputError(f"Pictures are of OOD cells. Not held out: {', '.join(map(repr, strange))}.")
+    pictures = pictures if isinstance(pictures, int) else list(pictures)
     wanted = layers if layers is None or isinstance(layers, str) else list(layers)
-    odd = [name for name in wanted or () if not isinstance(name, str)]
-    if odd:
-        raise InputError(f"Layers are chosen by names or patterns, such as '1' or 'layers.*.act'. Got {odd[0]!r}.")
+    _check(space, held, wanted, geometry, memory, pictures)
     with torch.inference_mode(False), observing(model, encode, target):
         subject = examine(model, space, encode, layers=wanted)
         notes = doubts(subject, wanted)
@@ -141,6 +126,33 @@ def diagnose(
     facts = _facts(subject, material, seed, memory)
     facts |= {"row_0": getattr(target, "row_0", "bottom"), "notes": notes}
     return Diagnosis(space, held, subject.names, found, _verdict(found, material), facts)
+
+
+def _check(
+    space: FactorSpace,
+    holdout: Holdout | None,
+    layers: Any,
+    geometry: str,
+    memory: Any,
+    pictures: int | list[int],
+) -> None:
+    """Refuse options that cannot be meant, before anything is computed; they may be of any type."""
+    if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
+        raise InputError(f"The memory is a number of bytes, at least 1, such as 2**30. Got {memory!r}.")
+    if geometry not in ("exact", "finite difference"):
+        raise InputError(f"The geometry is exact or finite difference. Got {geometry!r} instead.")
+    if holdout is not None and holdout.space != space:
+        raise InputError(f"The hold-out belongs to another space. Got {holdout.space}, expected {space}.")
+    if not isinstance(pictures, int):
+        if holdout is None:
+            raise InputError("Pictures are of OOD cells, and no hold-out was given.")
+        known = set(holdout.ood_cells.tolist())
+        strange = [cell for cell in pictures if cell not in known]
+        if strange:
+            raise InputError(f"Pictures are of OOD cells. Not held out: {', '.join(map(repr, strange))}.")
+    odd = [name for name in layers or () if not isinstance(name, str)]
+    if odd:
+        raise InputError(f"Layers are chosen by names or patterns, such as '1' or 'layers.*.act'. Got {odd[0]!r}.")
 
 
 class _Teller:

@@ -15,8 +15,8 @@ from torch import Tensor
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
 from recombine.holdouts import Holdout
+from recombine.memory import give_back_freed_memory
 from recombine.seeds import generator
-from recombine.training.memory import give_back_freed_memory
 
 GridArray = Shaped[Tensor, "..."] | Shaped[np.ndarray, "..."]  # (cell, …), which as_rows checks
 BLOCK = 2**21  # numbers in one float64 block: 16 MB

@@ -25,13 +25,13 @@ from recombine.decoders import Decoder
 from recombine.devices import resolve
 from recombine.diagnostics.scores import Scores, precision, score
 from recombine.errors import InputError, TrainingDiverged, TrainingInterrupted
+from recombine.memory import keep_freed_memory
 from recombine.progress import ProgressBar
 from recombine.seeds import generator
 from recombine.task import Task
 from recombine.training.checkpoint import Checkpoint, Snapshot, settle, steps_done
 from recombine.training.data import Examples, Order, check_data, drawn_rows
 from recombine.training.interrupt import interruptible
-from recombine.training.memory import keep_freed_memory
 from recombine.training.objective import LossTerm, Single, Stacked
 from recombine.training.recipe import Paper, Training
 from recombine.training.recipe import recipe as recipe_by_name

@@ -7,6 +7,7 @@ They act on every `FactorRenderer` inside the model, ours or anyone's, and work 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import torch
@@ -21,7 +22,7 @@ from recombine.training.objective import Batch
 TERMS = Family("loss term")
 
 
-class Penalty:
+class Penalty(ABC):
     """A weighted sum over all renderers of a model.
 
     The weight rises linearly from 0 over the first `warmup` of training and, from `anneal_from` on, falls linearly to
@@ -47,8 +48,8 @@ class Penalty:
         weight = self.weight if batch is None else self.weight_at(batch.progress)
         return weight * torch.stack([self.of(renderer) for renderer in renderers]).sum()
 
-    def of(self, renderer: FactorRenderer) -> Float[Tensor, ""]:
-        raise NotImplementedError
+    @abstractmethod
+    def of(self, renderer: FactorRenderer) -> Float[Tensor, ""]: ...
 
 
 @TERMS.register("entropy")

@@ -1,4 +1,4 @@
-"""Keep freed activation buffers in the process instead of handing them back to the system after every step."""
+"""What becomes of freed memory: kept in the process while training, given back after work on large arrays."""
 
 from __future__ import annotations
 
