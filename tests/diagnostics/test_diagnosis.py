@@ -5,12 +5,14 @@ import json
 import math
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from matplotlib.figure import Figure
 from torch import nn
 
 import recombine as rc
+from recombine.diagnostics import truth
 from recombine.diagnostics.diagnosis import PARTS, Diagnosis
 from recombine.diagnostics.geometry import metric_tensor_exact
 from recombine.diagnostics.kernels import gram_matrices
@@ -137,6 +139,33 @@ def test_without_a_holdout(model):
 def test_all_forms_of_truth_are_one(model, target, diagnosis):
     found = rc.diagnose(model, SPACE, CODE, HOLE.mask, target=target, parts="errors", progress=False)
     assert found["errors"].rows[0]["mse"] == pytest.approx(diagnosis["errors"].rows[0]["mse"], rel=1e-6)
+
+
+def test_a_truth_too_large_to_hold_gives_the_same_numbers(model, diagnosis, monkeypatch):
+    monkeypatch.setattr(truth, "LARGE", 64 * 64 * 4 - 1)
+    monkeypatch.setattr(truth, "CHUNK_BYTES", 7 * 64 * 4)
+    most = []
+
+    def target(values):
+        most.append(len(values))
+        return SCENE(values)
+
+    parts = ["errors", "superposition", "complexity"]
+    found = rc.diagnose(model, SPACE, CODE, HOLE, target=target, parts=parts, progress=False)
+    assert max(most) == 7
+    for part in parts:
+        for name in diagnosis[part].tables:
+            tables = [pandas.DataFrame(d[part].table(name)) for d in (diagnosis, found)]
+            pandas.testing.assert_frame_equal(*tables, rtol=1e-9)
+    assert found.verdict.kind == diagnosis.verdict.kind
+
+    def hole(values):
+        return torch.where((values == torch.tensor([5.0, 2.0])).all(1)[:, None], math.nan, SCENE(values).flatten(1))
+
+    with pytest.raises(
+        InputError, match=r"true outputs contain NaN or infinite numbers, first in cell 42 \(x=5, y=2\)"
+    ):
+        rc.diagnose(model, SPACE, CODE, HOLE, target=hole, parts=parts, progress=False)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)])

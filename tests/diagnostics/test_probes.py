@@ -12,7 +12,15 @@ from torch import nn
 
 import recombine as rc
 from recombine.diagnostics.layers import examine
-from recombine.diagnostics.probes import PENALTIES, SCORES, compact_features, linear_probes, probe_targets
+from recombine.diagnostics.probes import (
+    PENALTIES,
+    SCORES,
+    Features,
+    compact_features,
+    features_of_rows,
+    linear_probes,
+    probe_targets,
+)
 from recombine.errors import InputError
 from recombine.factors import cyclic
 from recombine.seeds import generator
@@ -138,6 +146,30 @@ def test_gram_matrix_is_that_of_the_rows(model):
                 got = found.gram - found.gram.mean(0) - found.gram.mean(1, keepdim=True) + found.gram.mean()
             np.testing.assert_allclose(got.numpy(), centred @ centred.T, atol=1e-10)
         assert [f.gram is not None for f in features.values()] == [False, False, True, True]
+
+
+def test_rows_that_come_in_several_passes_make_the_same_matrix(model, monkeypatch):
+    subject = examine(model, SPACE, ramp)
+    whole = compact_features(subject, torch.arange(72))
+    monkeypatch.setattr(type(subject), "cells_within", lambda self: 7)
+    for name, found in compact_features(subject, torch.arange(72)).items():
+        if found.gram is not None:
+            torch.testing.assert_close(found.gram, whole[name].gram, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("units", [39, 40, 300])
+def test_spanning_is_certain_only_where_all_directions_are_kept(units):
+    torch.manual_seed(0)
+    rows = torch.randn(40, units, dtype=torch.float64)
+    alike, nearly, flat = rows.clone(), rows.clone(), rows.clone()
+    alike[7] = alike[8]
+    nearly[7] = nearly[8] + 1e-9 * torch.randn(units)
+    flat[:, :] = flat[:, :10] @ torch.randn(10, units, dtype=torch.float64)
+    for given, spans in ((rows, True), (rows * 1e-20, True), (alike, False), (nearly, False), (flat, False)):
+        features = Features(None, given @ given.T)
+        assert features.spans == spans
+        assert (len(features.whole.sizes) == 39) == spans
+    assert not features_of_rows(rows[:, :20]).spans
 
 
 def test_a_large_grid_is_probed_on_a_seeded_draw(model):

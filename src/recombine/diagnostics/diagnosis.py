@@ -210,7 +210,7 @@ def _material(
     outputs = activations[OUT].rows
     shape = (subject.layers[OUT].shape if OUT in subject.layers else tuple(outputs.shape[1:])) or (1,)
     truth = None if target is None else truth_over_grid(target, subject.space, shape, outputs.dtype)
-    shape = tuple(truth.shape[1:]) if truth is not None else shape
+    shape = shape if truth is None else truth.shape
     held = {name: rows for name, rows in activations.items() if name in subject.layers}
     return Material(
         model, subject.space, subject.encode, holdout, subject, outputs.reshape(len(outputs), *shape), truth,

@@ -5,7 +5,7 @@ Every diagnostic takes what a model made of the grid as an array (cell, …), ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -44,17 +44,39 @@ def as_rows(array: GridArray, space: FactorSpace, what: str = "outputs") -> Shap
     rows = rows.reshape(len(rows), -1)
     if rows.shape[1] == 0 or rows.is_complex():
         raise InputError(f"The {what} need at least one real number per cell. Got {rows.shape[1]} of {rows.dtype}.")
+    check_finite(rows, torch.arange(len(rows)), space, what)
+    return rows
+
+
+def check_finite(
+    rows: Shaped[Tensor, "some feature"], cells: Int[Tensor, " some"], space: FactorSpace, what: str
+) -> None:
+    """Raise an InputError that names the first of the cells whose row holds a NaN or infinite number."""
     if not rows.is_floating_point() or bool(rows.sum().isfinite()):  # a sum with NaN or infinity in it is neither
-        return rows
+        return
     for start, block in enumerate_blocks(rows.T):  # blocks of cells
         if not bool(block.isfinite().all()):
-            cell = start + int((~block.isfinite()).any(0).nonzero()[0])
-            values = ", ".join(f"{n}={v:g}" for n, v in zip(space.names, space.values(torch.tensor(cell)).tolist()))
+            cell = cells[start + int((~block.isfinite()).any(0).nonzero()[0])]
+            values = ", ".join(f"{n}={v:g}" for n, v in zip(space.names, space.values(cell).tolist()))
             raise InputError(
-                f"The {what} contain NaN or infinite numbers, first in cell {cell} ({values}). "
+                f"The {what} contain NaN or infinite numbers, first in cell {int(cell)} ({values}). "
                 "Look at the model there, or leave such cells out."
             )
-    return rows
+
+
+def mean_row(
+    rows: Callable[[Int[Tensor, " some"]], Shaped[Tensor, "some feature"]], cells: Int[Tensor, " cell"], size: int
+) -> Float[Tensor, " feature"]:
+    """The mean over cells of rows with `size` features, a few cells at a time, in float64."""
+    total = torch.zeros(size, dtype=torch.float64)
+    for some in cells.split(cells_per_block(size)):
+        total += rows(some).double().sum(0)
+    return total / max(1, len(cells))
+
+
+def cells_per_block(features: int) -> int:
+    """How many whole rows make a block."""
+    return max(1, BLOCK // max(1, features))
 
 
 def enumerate_blocks(

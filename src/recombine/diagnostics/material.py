@@ -13,6 +13,7 @@ from recombine.diagnostics.grid_activations import LayerRows
 from recombine.diagnostics.layers import Encode, Subject
 from recombine.diagnostics.observing import Model
 from recombine.diagnostics.superposition import PICTURES
+from recombine.diagnostics.truth import Truth
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
 from recombine.holdouts import Holdout
@@ -42,7 +43,7 @@ class Material:
     holdout: Holdout | None
     subject: Subject
     outputs: Shaped[Tensor, "cell ..."]
-    truth: Shaped[Tensor, "cell ..."] | None
+    truth: Truth | None
     held: dict[str, LayerRows] | None
     layers: str | list[str] | None
     geometry: str

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from recombine.diagnostics.complexity import distribution_complexity, function_complexity
-from recombine.diagnostics.grids import blocks, draw_cells, rows_of
+from recombine.diagnostics.grids import cells_per_block, draw_cells, rows_of
 from recombine.diagnostics.kernel_regression import KernelKind, kernel_regression
 from recombine.diagnostics.kernel_spectra import kernel_spectrum
 from recombine.diagnostics.kernels import SIMILARITIES, GramMatrices, agreement, gram_matrices
@@ -50,7 +50,7 @@ def outputs_part(material: Material) -> Part:
     ]  # fmt: skip
     arrays = {"output": outputs.float().numpy()}
     if truth is not None:
-        arrays["truth"] = truth.float().numpy()
+        arrays["truth"] = truth.whole().float().numpy()
     return Part("outputs", {"range": rows}, arrays, missing={} if truth is not None else {"truth": NO_TARGET})
 
 
@@ -58,14 +58,15 @@ def errors_part(material: Material) -> Part:
     """Mean squared error per cell, and by split relative to the truth's own spread."""
     if material.truth is None:
         raise InputError("It needs the truth, and no target was given.")
-    outputs, truth = material.outputs.flatten(1), material.truth.flatten(1)
+    outputs, truth = material.outputs.flatten(1), material.truth
     trained = torch.from_numpy(material.masks.get("id", material.masks["all"]))
-    mse = torch.zeros(len(outputs), dtype=torch.float64)
-    spread = torch.zeros_like(mse)
-    for ours, true in zip(blocks(outputs), blocks(truth)):
-        mse += (ours - true).square().sum(1)
-        spread += (true - true[trained].mean(0)).square().sum(1)
-    mse, spread = mse / outputs.shape[1], spread / outputs.shape[1]
+    mean = truth.mean(trained.nonzero()[:, 0])
+    mse = torch.empty(len(outputs), dtype=torch.float64)
+    spread = torch.empty_like(mse)
+    for cells in material.space.chunks(cells_per_block(truth.size)):
+        right = truth.rows(cells).double()
+        mse[cells] = (outputs[cells] - right).square().mean(1)
+        spread[cells] = (right - mean).square().mean(1)
     rows = [
         {"cells": name, "n_cells": int(mask.sum()), "mse": float(mse[mask].mean()),
          "truth_variance": float(spread[mask].mean()), "relative": _ratio(mse[mask].mean(), spread[mask].mean())}
@@ -240,7 +241,7 @@ def function_rows(material: Material) -> tuple[Rows, dict[str, str]]:
     """R* and R_ε of the outputs and of the truth."""
     rows: Rows = []
     missing: dict[str, str] = {}
-    given = {"output": material.outputs, "truth": material.truth}
+    given = {"output": material.outputs, "truth": None if material.truth is None else material.truth.whole()}
     chosen, settings = slice(None), {}
     if material.space.n_factors > 2:
         energy = material.outputs.flatten(1).double().var(0)

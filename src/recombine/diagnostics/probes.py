@@ -196,7 +196,8 @@ def features_of_rows(rows: Shaped[Tensor, "cell unit"]) -> Features:
     if rows.shape[1] < len(rows):
         return Features(rows.to(torch.float64), None)
     gram = torch.zeros(len(rows), len(rows), dtype=torch.float64)
-    _multiply({"": gram}, {"": rows.mean(0).to(torch.float64)}, {"": rows}, 0, {"": rows}, 0)
+    block = [rows]
+    _multiply(gram, _origin(block), block, 0, block, 0)
     return Features(None, torch.triu(gram) + torch.triu(gram, 1).T)
 
 
@@ -235,6 +236,20 @@ class Features:
     def whole(self) -> Decomposed:
         """The decomposition fitted to all cells."""
         return self.decomposed(slice(None), slice(None))
+
+    @cached_property
+    def spans(self) -> bool:
+        """Whether it is certain, at the cost of a Cholesky factorization instead of an eigendecomposition, that the
+        centred activations span all directions among the cells, so that every target is fitted exactly."""
+        if self.gram is None:
+            return False
+        n = len(self.gram)
+        mean = self.gram.mean(0)
+        centred = self.gram - mean - mean.unsqueeze(1) + mean.mean()
+        largest = torch.linalg.matrix_norm(centred)  # no eigenvalue is larger
+        centred += largest / n  # the constant direction, which centring took away
+        centred.diagonal().sub_(4 * n * torch.finfo(torch.float64).eps * largest)  # beyond what rounding could hide
+        return not torch.linalg.cholesky_ex(centred).info
 
     def decomposed(self, fit: slice, score: slice) -> Decomposed:
         """The centred activations X = U S Vᵀ of the fitted cells, with X' V of the scored cells."""
@@ -309,7 +324,8 @@ def _probes(
     """All scores of one layer, and the ridge probe's error at each cell."""
     n = len(next(iter(targets.values())))
     splits = {"grid": slice(0, n), "ID": slice(0, n_id), "OOD": slice(n_id, n)}
-    whole = features.whole if n >= FEWEST_CELLS else None
+    exact = n >= FEWEST_CELLS and features.spans
+    whole = features.whole if n >= FEWEST_CELLS and not exact else None
     within = features.decomposed(splits["ID"], splits["OOD"]) if n_id >= FEWEST_CELLS else None
     parts = torch.randperm(n_id, generator=generator(seed, "probe folds")).tensor_split(min(folds, max(1, n_id)))
     tried = {} if within is None else _cross_validate(within, {f: y[:n_id] for f, y in targets.items()}, parts)
@@ -322,8 +338,8 @@ def _probes(
         for score, (fit, scored) in _SPLITS.items():
             missing = _missing(factor, fit, y[splits[fit]]) or _missing(factor, scored, y[splits[scored]])
             r2, penalty = math.nan, math.nan
-            if not missing and score == "in_sample" and whole is not None:
-                r2 = r_squared(y, whole.predict(y))
+            if not missing and score == "in_sample":
+                r2 = 1.0 if whole is None else r_squared(y, whole.predict(y))
             elif not missing and within is not None:
                 if score.startswith("ridge"):
                     r2, penalty = tried[factor].r2, tried[factor].penalty
@@ -388,22 +404,26 @@ def compact_features(subject: Subject, cells: Int[Tensor, " cell"], *, memory: i
     origins: dict[str, Tensor] = {}
     for start in range(0, n, kept):
         block = _collect(subject, cells, start, min(start + kept, n), wide, narrow)
-        if not origins:  # products of centred rows lose fewer digits
-            origins = {name: rows.mean(0).to(torch.float64) for name, rows in block.items()}
-        _multiply(grams, origins, block, start, block, start)
+        origins = origins or {name: _origin(parts) for name, parts in block.items()}
+        for name, gram in grams.items():
+            _multiply(gram, origins[name], block[name], start, block[name], start)
         for other in range(start + kept, n, max(1, fitting - kept)):
-            stop = min(other + max(1, fitting - kept), n)
-            _multiply(grams, origins, block, start, _collect(subject, cells, other, stop, wide, narrow), other)
+            passing = _collect(subject, cells, other, min(other + max(1, fitting - kept), n), wide, narrow)
+            for name, gram in grams.items():
+                _multiply(gram, origins[name], block[name], start, passing[name], other)
     found = {name: Features(rows, None) for name, rows in narrow.items()}
     found |= {name: Features(None, torch.triu(gram) + torch.triu(gram, 1).T) for name, gram in grams.items()}
     return {name: found[name] for name in subject.layers}
 
 
+Rows = list[Tensor]  # (cell, unit) of neighbouring cells, as they came out of the model: joining them takes time
+
+
 def _collect(
     subject: Subject, cells: Tensor, start: int, stop: int, wide: list[str], narrow: dict[str, Tensor]
-) -> dict[str, Tensor]:
+) -> dict[str, Rows]:
     """Rows of the wide layers at cells start … stop − 1; those of the narrow ones are put in their place."""
-    found: dict[str, Tensor] = {}
+    found: dict[str, Rows] = {name: [] for name in wide}
     chunk = subject.cells_within()
     with torch.no_grad():
         for first in range(start, stop, chunk):
@@ -414,31 +434,35 @@ def _collect(
             for name, row in rows.items():
                 if name in narrow:
                     narrow[name][first:last] = row
-                else:
-                    if name not in found:
-                        found[name] = torch.empty(stop - start, row.shape[1], dtype=row.dtype)
-                    found[name][first - start : last - start] = row
-    return {name: found[name] for name in wide}
+                else:  # a part of a larger tensor would keep all of it
+                    whole = row.untyped_storage().nbytes() == row.nbytes
+                    found[name].append(row.cpu() if whole else row.cpu().clone())
+    return found
 
 
-def _multiply(
-    grams: dict[str, Tensor],
-    origins: dict[str, Tensor],
-    above: dict[str, Tensor],
-    row: int,
-    below: dict[str, Tensor],
-    column: int,
-) -> None:
-    """Add the inner products of two blocks of cells at their place in the Gram matrices (upper triangle)."""
-    for name, gram in grams.items():
-        a, b, origin = above[name], below[name], origins[name]
-        target = gram[row : row + len(a), column : column + len(b)]
-        band = math.ceil(len(a) / TRIANGLE)
-        for start in range(0, a.shape[1], UNITS_AT_ONCE):
-            units = slice(start, start + UNITS_AT_ONCE)
-            left = a[:, units] - origin[units]  # in double precision, as the origin is
-            if b is a:
-                for i in range(0, len(a), band):
-                    target[i : i + band, i:].addmm_(left[i : i + band], left[i:].T)
-            else:
-                target.addmm_(left, (b[:, units] - origin[units]).T)
+def _origin(rows: Rows) -> Float[Tensor, " unit"]:
+    """Their mean, as products of centred rows lose fewer digits."""
+    return (torch.stack([part.sum(0) for part in rows]).sum(0) / sum(map(len, rows))).to(torch.float64)
+
+
+def _centred(rows: Rows, units: slice, origin: Float[Tensor, " unit"]) -> Float[Tensor, "cell unit"]:
+    """Some units at all cells, in double precision."""
+    found = torch.empty(sum(map(len, rows)), len(origin[units]), dtype=torch.float64)
+    for part, place in zip(rows, found.split([len(part) for part in rows])):
+        torch.sub(part[:, units], origin[units], out=place)
+    return found
+
+
+def _multiply(gram: Tensor, origin: Float[Tensor, " unit"], above: Rows, row: int, below: Rows, column: int) -> None:
+    """Add the inner products of two blocks of cells at their place in a Gram matrix (upper triangle)."""
+    n = sum(map(len, above))
+    target = gram[row : row + n, column : column + sum(map(len, below))]
+    band = math.ceil(n / TRIANGLE)
+    for start in range(0, len(origin), UNITS_AT_ONCE):
+        units = slice(start, start + UNITS_AT_ONCE)
+        left = _centred(above, units, origin)
+        if below is above:
+            for i in range(0, n, band):
+                target[i : i + band, i:].addmm_(left[i : i + band], left[i:].T)
+        else:
+            target.addmm_(left, _centred(below, units, origin).T)

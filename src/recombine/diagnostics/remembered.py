@@ -27,12 +27,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from recombine.diagnostics.grids import GridArray, as_rows, held_out
+from recombine.diagnostics.grids import GridArray, as_rows, cells_per_block, held_out, mean_row
+from recombine.diagnostics.truth import Truth, as_truth
 from recombine.factors import FactorSpace
 from recombine.holdouts import Holdout
 from recombine.seeds import generator
 
-CELLS_AT_ONCE = 256  # of the mean over trained cells
 MOST_CELLS = 128  # OOD cells looked at; each takes a least-squares fit of its own
 NOTHING = 1e-26  # energy, relative to that of other outputs, that is rounding error
 
@@ -66,7 +66,7 @@ def remembered_sums(
     space: FactorSpace,
     holdout: Holdout,
     *,
-    truth: GridArray | None = None,
+    truth: GridArray | Truth | None = None,
     most_cells: int = MOST_CELLS,
     seed: int = 0,
 ) -> Remembered:
@@ -81,42 +81,40 @@ def remembered_sums(
         seed: For the draws.
     """
     rows = as_rows(outputs, space, "outputs")
-    right = None if truth is None else as_rows(truth, space, "truth")
     ood = held_out(holdout, space)
     trained = (~ood).nonzero()[:, 0]
     where = space.coordinates(trained)
-    mean = torch.zeros(rows.shape[1], dtype=torch.float64)
-    for some in trained.split(CELLS_AT_ONCE):
-        mean += rows[some].double().sum(0)
+    mean = mean_row(lambda some: rows[some], trained, rows.shape[1])
     random = generator(seed, "remembered")
     cells = ood.nonzero()[:, 0]
     if len(cells) > most_cells:
         cells = cells[torch.randperm(len(cells), generator=random)[:most_cells].sort().values]
-
+    right = None if truth is None else as_truth(truth, space, rows.shape[1]).rows(cells)
     mean /= mean.norm().clamp_min(1e-300)
-    nothing = NOTHING * max(float(rows[some].double().square().sum(1).max()) for some in trained.split(CELLS_AT_ONCE))
+    some_at_a_time = trained.split(cells_per_block(rows.shape[1]))
+    nothing = NOTHING * max(float(rows[some].double().square().sum(1).max()) for some in some_at_a_time)
 
-    def apart_from_mean(chosen: Tensor, of: Tensor = rows) -> Tensor:
-        vectors = of[chosen].double()
+    def apart_from_mean(vectors: Tensor) -> Tensor:
+        vectors = vectors.double()
         return vectors - (vectors @ mean).unsqueeze(-1) * mean
 
     found: dict[str, list[float]] = {name: [] for name in ("share", "truth", "unrelated", "trained")}
-    blank = np.array([float(apart_from_mean(cell).square().sum()) <= nothing for cell in cells], dtype=bool)
-    for cell in cells:
+    blank = np.array([float(apart_from_mean(rows[cell]).square().sum()) <= nothing for cell in cells], dtype=bool)
+    for number, cell in enumerate(cells):
         apart = _steps_apart(space, where, space.coordinates(cell))
         relatives = (apart > 0).sum(1) == 1
         strangers = trained[(apart > 0).all(1)]
-        wanted = [apart_from_mean(cell)] if right is None else [apart_from_mean(cell), apart_from_mean(cell, right)]
-        shares = _explained(apart_from_mean(trained[relatives]), wanted)
+        wanted = [apart_from_mean(rows[cell])] + ([] if right is None else [apart_from_mean(right[number])])
+        shares = _explained(apart_from_mean(rows[trained[relatives]]), wanted)
         found["share"].append(shares[0])
         found["truth"].append(shares[-1])
         drawn = strangers[torch.randperm(len(strangers), generator=random)[: int(relatives.sum())]]
-        found["unrelated"] += _explained(apart_from_mean(drawn), wanted[:1])
+        found["unrelated"] += _explained(apart_from_mean(rows[drawn]), wanted[:1])
         nearest = torch.where(relatives[:, None] & (apart > 0), apart, math.inf).amin(0)
         other = trained[torch.randint(len(trained), (), generator=random)]
         away = _steps_apart(space, where, space.coordinates(other))
         as_far = ((away > 0).sum(1) == 1) & ((away >= nearest) | (away == 0)).all(1)
-        found["trained"] += _explained(apart_from_mean(trained[as_far]), [apart_from_mean(other)])
+        found["trained"] += _explained(apart_from_mean(rows[trained[as_far]]), [apart_from_mean(rows[other])])
     arrays = {name: np.array(values, dtype=np.float64) for name, values in found.items()}
     return Remembered(cells.numpy(), arrays["share"], None if right is None else arrays["truth"],
                       arrays["unrelated"], arrays["trained"], blank)  # fmt: skip

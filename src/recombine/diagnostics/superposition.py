@@ -23,6 +23,7 @@ from recombine.diagnostics.anova import subsets
 from recombine.diagnostics.grids import BLOCK, GridArray, as_rows, enumerate_blocks, held_out
 from recombine.diagnostics.layers import Encode
 from recombine.diagnostics.observing import Model, module_of, observing
+from recombine.diagnostics.truth import Truth, as_truth
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
 from recombine.holdouts import Holdout
@@ -94,7 +95,7 @@ def superposition(
     space: FactorSpace,
     holdout: Holdout,
     *,
-    truth: GridArray | None = None,
+    truth: GridArray | Truth | None = None,
     centred: bool = False,
     pictures: int | Sequence[int] = PICTURES,
     block: int = BLOCK,
@@ -115,8 +116,8 @@ def superposition(
         block: Numbers per float64 block; bounds the memory.
     """
     rows = as_rows(outputs, space)
-    targets = _matching_truth(truth, rows, space)
     ood = held_out(holdout, space)
+    right = None if truth is None else _RightOutputs(as_truth(truth, space, rows.shape[1]), ood, centred)
     where = space.coordinates(ood.nonzero()[:, 0])
     shared, per_factor = _shared_sums((~ood)[:, None].double(), where, space)
     vectors = _Accumulated(ood, _picked(pictures, ood))
@@ -128,11 +129,7 @@ def superposition(
         total, parts = _shared_sums(slab, where, space)
         pieces = [output, total / shared.clamp_min(1)]
         pieces += [part / count.clamp_min(1) for part, count in zip(parts, per_factor)]
-        if targets is not None:
-            own = targets[:, start : start + slab.shape[1]].double()
-            vectors.add(pieces, background, own, _background(own, ood, centred))
-        else:
-            vectors.add(pieces, background)
+        vectors.add(pieces, background, None if right is None else right.block(start, slab.shape[1]))
     return _report("output", vectors, space, shared[:, 0], centred, outputs)
 
 
@@ -165,7 +162,7 @@ def superposition_of_inputs(
     space: FactorSpace,
     holdout: Holdout,
     *,
-    truth: GridArray | None = None,
+    truth: GridArray | Truth | None = None,
     centred: bool = False,
     pictures: int | Sequence[int] = PICTURES,
     block: int = BLOCK,
@@ -186,8 +183,8 @@ def superposition_of_inputs(
         made: What `outputs_of_mean_codes` gives, to save time where it is known.
     """
     rows = as_rows(outputs, space)
-    targets = _matching_truth(truth, rows, space)
     ood = held_out(holdout, space)
+    right = None if truth is None else _RightOutputs(as_truth(truth, space, rows.shape[1]), ood, centred)
     made = outputs_of_mean_codes(model, encode, space, holdout, rows.shape[1]) if made is None else made
     where = space.coordinates(ood.nonzero()[:, 0])
     vectors = _Accumulated(ood, _picked(pictures, ood))
@@ -196,11 +193,7 @@ def superposition_of_inputs(
         background = _background(slab, ood, centred)
         parts = [made[axis][where[:, axis], here] - background for axis in range(space.n_factors)]
         pieces = [slab[ood] - background, torch.stack(parts).sum(0), *parts]
-        if targets is not None:
-            own = targets[:, here].double()
-            vectors.add(pieces, background, own, _background(own, ood, centred))
-        else:
-            vectors.add(pieces, background)
+        vectors.add(pieces, background, None if right is None else right.block(start, slab.shape[1]))
     none = torch.zeros(int(ood.sum()), dtype=torch.float64)
     return _report("input", vectors, space, none, centred, outputs)
 
@@ -271,15 +264,22 @@ def _shown(thing: object) -> str:
     return f"shape {tuple(thing.shape)}" if isinstance(thing, Tensor) else type(thing).__name__
 
 
-def _matching_truth(truth: GridArray | None, rows: Tensor, space: FactorSpace) -> Tensor | None:
-    if truth is None:
-        return None
-    targets = as_rows(truth, space, "true outputs")
-    if targets.shape != rows.shape:
-        raise InputError(
-            f"The truth must have as many numbers per cell as the outputs, {rows.shape[1]}. Got {targets.shape[1]}."
-        )
-    return targets
+class _RightOutputs:
+    """What is compared of the truth: that of the OOD cells, and its own mean over ID cells.
+
+    The truth is centred by its own mean: with that of a model that learnt nothing, its cosine would be about the
+    model's error and not about what distinguishes one cell from another.
+    """
+
+    def __init__(self, truth: Truth, ood: Bool[Tensor, " cell"], centred: bool) -> None:
+        self.rows = truth.rows(ood.nonzero()[:, 0])
+        none = torch.zeros(truth.size, dtype=torch.float64)
+        self.background = truth.mean((~ood).nonzero()[:, 0]) if centred else none
+
+    def block(self, start: int, size: int) -> tuple[Float[Tensor, "ood block"], Float[Tensor, " block"]]:
+        """Some features without the background, and the background."""
+        background = self.background[start : start + size]
+        return self.rows[:, start : start + size].double() - background, background
 
 
 def _background(
@@ -305,7 +305,7 @@ class _Accumulated:
     """Inner products of D, S, the parts S_i and the truth for every OOD cell, and the vectors of a few cells."""
 
     def __init__(self, ood: Bool[Tensor, " cell"], picked: Int[Tensor, " picture"]) -> None:
-        self.ood, self.cells, self.picked = ood, ood.nonzero()[:, 0], picked
+        self.cells, self.picked = ood.nonzero()[:, 0], picked
         self.products: Tensor | None = None
         self.pictures: list[Tensor] = []
         self.taken: list[Tensor] = []  # what was taken from each vector, the same for all cells
@@ -315,17 +315,12 @@ class _Accumulated:
         self,
         vectors: list[Float[Tensor, "ood block"]],
         background: Float[Tensor, " block"],
-        truth: Float[Tensor, "cell block"] | None = None,
-        truth_background: Float[Tensor, " block"] | None = None,
+        right: tuple[Float[Tensor, "ood block"], Float[Tensor, " block"]] | None,
     ) -> None:
-        """Add what one block of features contributes; the background was taken from the vectors, not from the truth.
-
-        The truth is centred by its own mean: with that of a model that learnt nothing, its cosine would be about the
-        model's error and not about what distinguishes one cell from another.
-        """
+        """Add what one block of features contributes, the background having been taken from it."""
         taken = [background] * len(vectors)
-        if truth is not None and truth_background is not None:
-            vectors, taken = [*vectors, truth[self.ood] - truth_background], [*taken, truth_background]
+        if right is not None:
+            vectors, taken = [*vectors, right[0]], [*taken, right[1]]
         stacked = torch.stack(vectors, dim=1)
         products = stacked @ stacked.mT
         self.products = products if self.products is None else self.products.add_(products)

@@ -1,27 +1,88 @@
-"""What a model should make of every cell: from a scene, a function of factor values, or an array over the grid."""
+"""What a model should make of every cell: from a scene, a function of factor values, or an array over the grid.
+
+Small truths are held. A large one that a function makes is made anew for the cells asked for: beside the model's own
+outputs it would be the largest thing in memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from recombine.diagnostics.grids import as_rows
+from recombine.diagnostics.grids import LARGE, GridArray, as_rows, check_finite, mean_row
 from recombine.diagnostics.layers import grid_values
 from recombine.errors import InputError, RecombineError
 from recombine.factors import FactorSpace
+from recombine.memory import give_back_freed_memory
 
 CHUNK = 1024
+CHUNK_BYTES = 2**24
+WHAT = "true outputs"
 
 
-def truth_over_grid(
-    target: Any, space: FactorSpace, shape: tuple[int, ...], dtype: torch.dtype
-) -> Shaped[Tensor, "cell ..."]:
-    """The truth at every cell, (cell, …), with as many numbers per cell as the model's output.
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The right output of every cell.
+
+    Attributes:
+        space: The factor space.
+        shape: The shape of one output.
+        held: All of them, (cell, number); None if they are made where they are needed.
+        make: Cells → their rows; called if none are held.
+    """
+
+    space: FactorSpace
+    shape: tuple[int, ...]
+    held: Shaped[Tensor, "cell number"] | None
+    make: Callable[[Tensor], Tensor] | None = None
+
+    @property
+    def size(self) -> int:
+        """Numbers per cell."""
+        return int(np.prod(self.shape))
+
+    def rows(self, cells: Int[Tensor, " some"]) -> Shaped[Tensor, "some number"]:
+        """Those of some cells."""
+        if self.held is not None:
+            return self.held[cells]
+        assert self.make is not None
+        found = torch.empty(0)
+        for start in range(0, len(cells), step := _at_once(4 * self.size)):
+            made = self.make(cells[start : start + step])
+            found = torch.empty(len(cells), self.size, dtype=made.dtype) if start == 0 else found
+            found[start : start + step] = made
+        give_back_freed_memory()
+        return found
+
+    def mean(self, cells: Int[Tensor, " some"]) -> Float[Tensor, " number"]:
+        """Their mean over some cells."""
+        return mean_row(self.rows, cells, self.size)
+
+    def whole(self) -> Shaped[Tensor, "cell ..."]:
+        """All of them, in their shape."""
+        rows = self.rows(torch.arange(len(self.space))) if self.held is None else self.held
+        return rows.reshape(len(rows), *self.shape)
+
+
+def as_truth(truth: GridArray | Truth, space: FactorSpace, size: int) -> Truth:
+    """The truth, from an array over the grid unless it is one; an error unless it has `size` numbers per cell."""
+    if not isinstance(truth, Truth):
+        truth = Truth(space, tuple(truth.shape[1:]) or (1,), as_rows(truth, space, WHAT))
+    if truth.size != size:
+        raise InputError(
+            f"The truth must have as many numbers per cell as the outputs, {size}. Got {truth.size} numbers."
+        )
+    return truth
+
+
+def truth_over_grid(target: Any, space: FactorSpace, shape: tuple[int, ...], dtype: torch.dtype) -> Truth:
+    """The truth at every cell, with as many numbers per cell as the model's output.
 
     Args:
         target: A scene or function, factor values (cell, factor) → (cell, …), or an array of shape (cell, …) or
@@ -35,16 +96,39 @@ def truth_over_grid(
         found = torch.as_tensor(target)
         if tuple(found.shape[: space.n_factors]) == space.shape:
             found = found.reshape(len(space), *found.shape[space.n_factors :])
-    elif callable(target):
-        found = _called(target, space, dtype)
-    else:
+        rows = as_rows(found, space, WHAT)  # checks before the numbers per cell are spoken of
+        own = tuple(found.shape[1:]) or (1,)
+        own = _own_shape(own, shape)
+        return Truth(space, own, rows.to(dtype))
+    if not callable(target):
         raise InputError(
             "The target is a scene, a function of factor values or an array over the grid. "
             f"Got {type(target).__name__}."
         )
+
+    def make(cells: Tensor) -> Tensor:
+        return _called(target, space, cells, dtype).reshape(len(cells), -1)
+
+    first = _called(target, space, torch.arange(1), dtype)
+    own = _own_shape(tuple(first.shape[1:]) or (1,), shape)
+    truth = Truth(space, own, None, make)
+    per_cell = truth.size * dtype.itemsize
+    if per_cell * len(space) <= LARGE:
+        return Truth(space, own, as_rows(truth.whole(), space, WHAT))
+    for cells in space.chunks(_at_once(per_cell)):
+        check_finite(make(cells), cells, space, WHAT)
+    return truth
+
+
+def _at_once(bytes_per_cell: int) -> int:
+    """How many cells to make together."""
+    return max(1, min(CHUNK, CHUNK_BYTES // max(1, bytes_per_cell)))
+
+
+def _own_shape(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of one true output, if it fits the model's."""
     size = int(np.prod(shape))
-    own = tuple(found.shape[1:]) or (1,)
-    if as_rows(found, space, "true outputs").shape[1] != size:
+    if int(np.prod(own)) != size:
         raise InputError(
             f"The target must have as many numbers per cell as the model's output, {size} (shape {shape}). "
             f"Got shape {own} per cell."
@@ -55,33 +139,30 @@ def truth_over_grid(
             f"The target has shape {own} per cell and the model's output {shape}: as many numbers in another order. "
             "Bring one into the layout of the other, for example with permute."
         )
-    return found.detach().cpu().to(dtype).reshape(len(space), *(own if len(full_own) > 1 else shape))
+    return own if len(full_own) > 1 else shape
 
 
-def _called(target: Callable[[Tensor], Any], space: FactorSpace, dtype: torch.dtype) -> Tensor:
-    found = torch.empty(0)
-    for cells in space.chunks(CHUNK):
-        values = grid_values(space, cells, dtype)
-        try:
-            with torch.no_grad():
-                made = target(values)
-        except RecombineError:
-            raise
-        except Exception as error:
-            raise InputError(
-                f"The target function failed on factor values of shape {tuple(values.shape)}: "
-                f"{type(error).__name__}: {error}."
-            ) from error
-        made = torch.as_tensor(made) if isinstance(made, np.ndarray) else made
-        if not isinstance(made, Tensor) or made.ndim == 0 or len(made) != len(cells):
-            got = f"shape {tuple(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
-            raise InputError(
-                f"The target function must turn factor values of shape ({len(cells)}, {space.n_factors}) into a tensor "
-                f"with as many entries. Got {got}."
-            )
-        if made.is_complex():
-            raise InputError("The target is complex. Give real numbers, such as its real and imaginary part.")
-        if int(cells[0]) == 0:
-            found = torch.empty(len(space), *made.shape[1:], dtype=dtype)
-        found[int(cells[0]) : int(cells[-1]) + 1] = made.detach().cpu()
-    return found
+def _called(
+    target: Callable[[Tensor], Any], space: FactorSpace, cells: Int[Tensor, " cell"], dtype: torch.dtype
+) -> Shaped[Tensor, "cell ..."]:
+    values = grid_values(space, cells, dtype)
+    try:
+        with torch.no_grad():
+            made = target(values)
+    except RecombineError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"The target function failed on factor values of shape {tuple(values.shape)}: "
+            f"{type(error).__name__}: {error}."
+        ) from error
+    made = torch.as_tensor(made) if isinstance(made, np.ndarray) else made
+    if not isinstance(made, Tensor) or made.ndim == 0 or len(made) != len(cells):
+        got = f"shape {tuple(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
+        raise InputError(
+            f"The target function must turn factor values of shape ({len(cells)}, {space.n_factors}) into a tensor "
+            f"with as many entries. Got {got}."
+        )
+    if made.is_complex():
+        raise InputError("The target is complex. Give real numbers, such as its real and imaginary part.")
+    return made.detach().to("cpu", dtype)
