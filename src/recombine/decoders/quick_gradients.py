@@ -50,18 +50,17 @@ def quick_low_rank(
 class _PReLU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, slope: Tensor) -> Tensor:
-        above = values.relu()
-        below = values - above
-        ctx.save_for_backward(below, above, slope)
-        return torch.addcmul(above, below, slope)
+        ctx.save_for_backward(values, slope)
+        return torch.ops.aten._prelu_kernel(values, slope)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        below, above, slope = ctx.saved_tensors
+        values, slope = ctx.saved_tensors
         (gradient,) = gradients
-        of_above = torch.ops.aten.threshold_backward(gradient, above, 0)
-        of_slope = (below * gradient).sum(0)
-        return of_above.addcmul_(gradient - of_above, slope), of_slope
+        above = torch.ops.aten.threshold_backward(gradient, values, 0)
+        below = gradient - above
+        of_slope = (values * below).sum(0)
+        return above.addcmul_(below, slope), of_slope
 
 
 def quick_prelu(
