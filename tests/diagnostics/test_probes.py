@@ -157,6 +157,26 @@ def test_rows_that_come_in_several_passes_make_the_same_matrix(model, monkeypatc
             torch.testing.assert_close(found.gram, whole[name].gram, rtol=0, atol=1e-11)
 
 
+def test_a_model_that_reuses_its_memory(monkeypatch):
+    class Reusing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.made = torch.empty(SPACE.shape[0], 100)
+
+        def forward(self, code):
+            self.made[: len(code)] = (code.sum(1, keepdim=True) * torch.arange(1.0, 101)).sin()
+            return self.made[: len(code)]
+
+    model = Reusing()
+    subject = examine(model, SPACE, ramp)
+    monkeypatch.setattr(type(subject), "cells_within", lambda self: 9)
+    whole, by_blocks = (compact_features(subject, torch.arange(72), memory=m)["out"].gram for m in (2**30, 12 * 400))
+    rows = torch.cat([model(ramp(SPACE.values(part))).clone() for part in torch.arange(72).split(9)]).double()
+    wanted, *found = (g - g.mean(0) - g.mean(1, keepdim=True) + g.mean() for g in (rows @ rows.T, whole, by_blocks))
+    for gram in found:
+        torch.testing.assert_close(gram, wanted, rtol=0, atol=1e-4)
+
+
 @pytest.mark.parametrize("units", [39, 40, 300])
 def test_spanning_is_certain_only_where_all_directions_are_kept(units):
     torch.manual_seed(0)

@@ -88,9 +88,9 @@ def diagnose(
         parts: Which parts to compute.
         geometry: Metric tensors by derivatives ("exact") or by differences on the grid ("finite difference").
         seed: Of all draws.
-        memory: Bytes of activations kept at a time, beside the outputs over the grid and the truth. Where layers do
-            not fit they are computed one after the other, and a layer that does not fit alone is represented by a
-            seeded draw of its units; the result says so.
+        memory: Bytes of activations kept at a time, beside the outputs over the grid and the truth (a large one that
+            a function makes is made anew where it is needed). Where layers do not fit they are computed one after the
+            other, and a layer that does not fit alone is represented by a seeded draw of its units; the result says so.
         pictures: Of how many OOD cells the superposition part keeps pictures, or of which (numbers of cells).
         progress: Show a bar; None for only on a terminal.
 

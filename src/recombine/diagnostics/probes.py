@@ -401,14 +401,16 @@ def compact_features(subject: Subject, cells: Int[Tensor, " cell"], *, memory: i
     width = max(1, sum(subject.layers[name].units for name in wide) * subject.dtype.itemsize)
     fitting = max(2, memory // width)
     kept = n if fitting >= n else math.ceil(fitting * KEPT_SHARE)
+    copied = _rewritten(subject, cells)
     origins: dict[str, Tensor] = {}
     for start in range(0, n, kept):
-        block = _collect(subject, cells, start, min(start + kept, n), wide, narrow)
+        block = _collect(subject, cells, start, min(start + kept, n), wide, narrow, copied)
         origins = origins or {name: _origin(parts) for name, parts in block.items()}
         for name, gram in grams.items():
             _multiply(gram, origins[name], block[name], start, block[name], start)
         for other in range(start + kept, n, max(1, fitting - kept)):
-            passing = _collect(subject, cells, other, min(other + max(1, fitting - kept), n), wide, narrow)
+            stop = min(other + max(1, fitting - kept), n)
+            passing = _collect(subject, cells, other, stop, wide, narrow, copied)
             for name, gram in grams.items():
                 _multiply(gram, origins[name], block[name], start, passing[name], other)
     found = {name: Features(rows, None) for name, rows in narrow.items()}
@@ -420,9 +422,19 @@ Rows = list[Tensor]  # (cell, unit) of neighbouring cells, as they came out of t
 
 
 def _collect(
-    subject: Subject, cells: Tensor, start: int, stop: int, wide: list[str], narrow: dict[str, Tensor]
+    subject: Subject,
+    cells: Tensor,
+    start: int,
+    stop: int,
+    wide: list[str],
+    narrow: dict[str, Tensor],
+    copied: set[str],
 ) -> dict[str, Rows]:
-    """Rows of the wide layers at cells start … stop − 1; those of the narrow ones are put in their place."""
+    """Rows of the wide layers at cells start … stop − 1; those of the narrow ones are put in their place.
+
+    Rows are kept as they come, unless their layer is to be copied, or they are part of a larger tensor, of which all
+    would be kept.
+    """
     found: dict[str, Rows] = {name: [] for name in wide}
     chunk = subject.cells_within()
     with torch.no_grad():
@@ -434,10 +446,17 @@ def _collect(
             for name, row in rows.items():
                 if name in narrow:
                     narrow[name][first:last] = row
-                else:  # a part of a larger tensor would keep all of it
-                    whole = row.untyped_storage().nbytes() == row.nbytes
-                    found[name].append(row.cpu() if whole else row.cpu().clone())
+                    continue
+                part_of_more = row.untyped_storage().nbytes() > row.nbytes
+                found[name].append(row.cpu().clone() if name in copied or part_of_more else row.cpu())
     return found
+
+
+def _rewritten(subject: Subject, cells: Int[Tensor, " cell"]) -> set[str]:
+    """Layers whose activation lies in the same memory at every pass, so that the next pass writes over it."""
+    with torch.no_grad():
+        one, other = (subject.rows(subject.values(cells[:1])) for _ in range(2))
+    return {name for name in one if one[name].data_ptr() == other[name].data_ptr()}
 
 
 def _origin(rows: Rows) -> Float[Tensor, " unit"]:
