@@ -168,6 +168,26 @@ def test_a_truth_too_large_to_hold_gives_the_same_numbers(model, diagnosis, monk
         rc.diagnose(model, SPACE, CODE, HOLE, target=hole, parts=parts, progress=False)
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_functions_that_squeeze_are_targets(large, monkeypatch):
+    if large:
+        monkeypatch.setattr(truth, "LARGE", 0)
+        monkeypatch.setattr(truth, "CHUNK_BYTES", 9 * 4)  # 64 = 7 · 9 + 1 cells
+    model = nn.Sequential(nn.Linear(2, 70), nn.ReLU(), nn.Linear(70, 1))
+    one = rc.holdouts.where(SPACE, lambda x, y: (x == 3) & (y == 4))  # a single cell
+    plain, squeezed = (
+        rc.diagnose(model, SPACE, None, one, target=target, parts=["errors", "superposition"], progress=False)
+        for target in (lambda v: v[:, :1] * v[:, 1:], lambda v: (v[:, :1] * v[:, 1:]).squeeze())
+    )
+    assert squeezed["errors"].rows == plain["errors"].rows
+    assert squeezed["superposition"].table("summary") == plain["superposition"].table("summary")
+
+
+def test_errors_without_trained_cells_have_no_variance_to_compare_with(model):
+    found = rc.diagnose(model, SPACE, CODE, np.ones((8, 8), dtype=bool), target=SCENE, parts="errors", progress=False)
+    assert math.isnan(found["errors"].rows[0]["relative"])
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
 @pytest.mark.parametrize("target", [lambda v: v[:, 0] * v[:, 1], lambda v: v[:, :1] * v[:, 1:], None])
 def test_one_number_per_cell(shape, target):

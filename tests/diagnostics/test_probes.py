@@ -11,6 +11,7 @@ from sklearn.metrics import r2_score
 from torch import nn
 
 import recombine as rc
+from recombine.diagnostics import probes
 from recombine.diagnostics.layers import examine
 from recombine.diagnostics.probes import (
     PENALTIES,
@@ -157,24 +158,59 @@ def test_rows_that_come_in_several_passes_make_the_same_matrix(model, monkeypatc
             torch.testing.assert_close(found.gram, whole[name].gram, rtol=0, atol=1e-11)
 
 
-def test_a_model_that_reuses_its_memory(monkeypatch):
-    class Reusing(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.made = torch.empty(SPACE.shape[0], 100)
+class Reusing(nn.Module):
+    """Writes its outputs into a few buffers in turn."""
 
-        def forward(self, code):
-            self.made[: len(code)] = (code.sum(1, keepdim=True) * torch.arange(1.0, 101)).sin()
-            return self.made[: len(code)]
+    def __init__(self, buffers):
+        super().__init__()
+        self.buffers_ = [torch.empty(9, 100) for _ in range(buffers)]
+        self.turn = 0
 
-    model = Reusing()
+    def forward(self, code):
+        self.turn += 1
+        made = self.buffers_[self.turn % len(self.buffers_)][: len(code)]
+        return made.copy_((code.sum(1, keepdim=True) * torch.arange(1.0, 101)).sin())
+
+
+@pytest.mark.parametrize("buffers", [1, 2, 3])
+@pytest.mark.parametrize("memory", [2**30, 12 * 400])
+def test_a_model_that_reuses_its_memory(buffers, memory, monkeypatch):
+    model = Reusing(buffers)
     subject = examine(model, SPACE, ramp)
     monkeypatch.setattr(type(subject), "cells_within", lambda self: 9)
-    whole, by_blocks = (compact_features(subject, torch.arange(72), memory=m)["out"].gram for m in (2**30, 12 * 400))
+    found = compact_features(subject, torch.arange(72), memory=memory)["out"].gram
     rows = torch.cat([model(ramp(SPACE.values(part))).clone() for part in torch.arange(72).split(9)]).double()
-    wanted, *found = (g - g.mean(0) - g.mean(1, keepdim=True) + g.mean() for g in (rows @ rows.T, whole, by_blocks))
-    for gram in found:
-        torch.testing.assert_close(gram, wanted, rtol=0, atol=1e-4)
+    found, wanted = (g - g.mean(0) - g.mean(1, keepdim=True) + g.mean() for g in (found, rows @ rows.T))
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-4)
+
+
+def test_layers_are_multiplied_slice_by_slice(monkeypatch):
+    torch.manual_seed(0)
+    rows = torch.randn(40, 300)
+    whole = features_of_rows(rows).gram
+    monkeypatch.setattr(probes, "UNITS_AT_ONCE", 70)
+    torch.testing.assert_close(features_of_rows(rows).gram, whole, rtol=0, atol=1e-11)
+
+
+def test_half_precision_does_not_overflow(model):
+    full = linear_probes(lambda code: 255 * model(code.double()).sigmoid().float(), SPACE, ramp, HOLDOUT)
+    half = linear_probes(lambda code: (2000 * model(code.double()).sigmoid()).half(), SPACE, ramp, HOLDOUT)
+    assert half["out", "x", "in_sample"].r2 == full["out", "x", "in_sample"].r2 == 1
+    assert half["out", "x", "ridge_cv"].r2 == pytest.approx(full["out", "x", "ridge_cv"].r2, abs=1e-2)
+
+
+def test_models_that_squeeze_or_turn_gradients_on(model):
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model.float()
+
+        def forward(self, code):
+            with torch.enable_grad():
+                return self.inner(code).reshape(-1, 1, 10, 10).squeeze()
+
+    found = linear_probes(Odd(), SPACE, ramp, HOLDOUT, layers=["out"])
+    assert found["out", "x", "ridge_cv"].r2 > 0.9
 
 
 @pytest.mark.parametrize("units", [39, 40, 300])

@@ -15,7 +15,7 @@ import pytest
 
 from recombine import sweeps
 from recombine.config import RunConfig
-from recombine.errors import InputError, StoreError
+from recombine.errors import InputError, LockHeld, StoreError
 from recombine.lock import holder
 from recombine.store import Store
 from recombine.sweeps import manifest
@@ -247,6 +247,26 @@ def test_two_drivers_share_the_work_and_do_nothing_twice(tmp_path):
     assert len(trained) == len(set(trained)) == 8
     assert [len(answer["finished"]) for answer in answers] == [8, 8]
     assert all(answer["trained"] for answer in answers), "one of them did everything"
+
+
+@pytest.mark.parametrize("when", ["before", "while we ask for the lock"])
+def test_what_another_process_finished_is_not_counted_as_trained(when, copy, done, monkeypatch):
+    victim = wanted_of(done)[0]
+    if when != "before":
+        shutil.rmtree(Store(copy).directory(victim))
+
+        def finished_elsewhere(self, config):
+            monkeypatch.undo()
+            lock = Store(copy).lock(victim)
+            Store(copy).add(victim, Store(done).files(victim), lock)
+            lock.release()
+            raise LockHeld("Another process is working on it.")
+
+        monkeypatch.setattr(Store, "lock", finished_elsewhere)
+    payload = {"configs": [victim.to_dict()], "store": str(copy), "device": "cpu", "checkpoint_seconds": 60.0}
+    data = train(payload).data
+    assert data["finished"] == data["found"] == [victim.hash]
+    assert (data["busy"], data["failed"]) == ([], {})
 
 
 def test_a_run_that_another_process_works_on_is_waited_for(copy, done, monkeypatch):

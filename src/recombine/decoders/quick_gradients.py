@@ -72,5 +72,5 @@ def quick_prelu(
     """
     batch, channels, rows, columns = image.shape
     matrix = image.permute(0, 2, 3, 1).reshape(batch * rows, columns * channels)
-    found = _PReLU.apply(matrix, slope.repeat(columns))
+    found = _PReLU.apply(matrix, slope.to(image.dtype).repeat(columns))
     return found.view(batch, rows, columns, channels).permute(0, 3, 1, 2)  # pyright: ignore

@@ -67,11 +67,11 @@ def check_finite(
 def mean_row(
     rows: Callable[[Int[Tensor, " some"]], Shaped[Tensor, "some feature"]], cells: Int[Tensor, " cell"], size: int
 ) -> Float[Tensor, " feature"]:
-    """The mean over cells of rows with `size` features, a few cells at a time, in float64."""
+    """The mean over cells of rows with `size` features, a few cells at a time, in float64; NaN without cells."""
     total = torch.zeros(size, dtype=torch.float64)
     for some in cells.split(cells_per_block(size)):
         total += rows(some).double().sum(0)
-    return total / max(1, len(cells))
+    return total / len(cells) if len(cells) else total.fill_(torch.nan)
 
 
 def cells_per_block(features: int) -> int:

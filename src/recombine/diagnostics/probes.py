@@ -390,6 +390,13 @@ def compact_features(subject: Subject, cells: Int[Tensor, " cell"], *, memory: i
     Layers with more units than cells become Gram matrices, summed over slices of units. As many activations are kept
     as fit into `memory`; the others are computed again for every block of kept ones.
     """
+    try:
+        return _compact(subject, cells, memory, copies=False)
+    except _MemoryReused:
+        return _compact(subject, cells, memory, copies=True)
+
+
+def _compact(subject: Subject, cells: Int[Tensor, " cell"], memory: int, copies: bool) -> dict[str, Features]:
     n = len(cells)
     wide = [name for name, layer in subject.layers.items() if layer.units >= n]
     narrow = {
@@ -401,16 +408,17 @@ def compact_features(subject: Subject, cells: Int[Tensor, " cell"], *, memory: i
     width = max(1, sum(subject.layers[name].units for name in wide) * subject.dtype.itemsize)
     fitting = max(2, memory // width)
     kept = n if fitting >= n else math.ceil(fitting * KEPT_SHARE)
-    copied = _rewritten(subject, cells)
     origins: dict[str, Tensor] = {}
     for start in range(0, n, kept):
-        block = _collect(subject, cells, start, min(start + kept, n), wide, narrow, copied)
+        block: dict[str, Rows] = {name: [] for name in wide}
+        _collect(subject, cells, start, min(start + kept, n), block, narrow, [] if copies else [block])
         origins = origins or {name: _origin(parts) for name, parts in block.items()}
         for name, gram in grams.items():
             _multiply(gram, origins[name], block[name], start, block[name], start)
         for other in range(start + kept, n, max(1, fitting - kept)):
             stop = min(other + max(1, fitting - kept), n)
-            passing = _collect(subject, cells, other, stop, wide, narrow, copied)
+            passing: dict[str, Rows] = {name: [] for name in wide}
+            _collect(subject, cells, other, stop, passing, narrow, [] if copies else [block, passing])
             for name, gram in grams.items():
                 _multiply(gram, origins[name], block[name], start, passing[name], other)
     found = {name: Features(rows, None) for name, rows in narrow.items()}
@@ -421,21 +429,24 @@ def compact_features(subject: Subject, cells: Int[Tensor, " cell"], *, memory: i
 Rows = list[Tensor]  # (cell, unit) of neighbouring cells, as they came out of the model: joining them takes time
 
 
+class _MemoryReused(Exception):
+    """The model wrote an activation where an earlier one lies that is still needed."""
+
+
 def _collect(
     subject: Subject,
     cells: Tensor,
     start: int,
     stop: int,
-    wide: list[str],
+    wide: dict[str, Rows],
     narrow: dict[str, Tensor],
-    copied: set[str],
-) -> dict[str, Rows]:
-    """Rows of the wide layers at cells start … stop − 1; those of the narrow ones are put in their place.
+    held: Sequence[dict[str, Rows]],
+) -> None:
+    """Put the rows at cells start … stop − 1 where they belong.
 
-    Rows are kept as they come, unless their layer is to be copied, or they are part of a larger tensor, of which all
-    would be kept.
+    With `held`, all rows of wide layers that are needed still, they are kept as they come, unless they are part of a
+    larger tensor, of which all would be kept; otherwise they are copied.
     """
-    found: dict[str, Rows] = {name: [] for name in wide}
     chunk = subject.cells_within()
     with torch.no_grad():
         for first in range(start, stop, chunk):
@@ -447,24 +458,20 @@ def _collect(
                 if name in narrow:
                     narrow[name][first:last] = row
                     continue
+                if any(row.data_ptr() == part.data_ptr() for block in held for part in block[name]):
+                    raise _MemoryReused
                 part_of_more = row.untyped_storage().nbytes() > row.nbytes
-                found[name].append(row.cpu().clone() if name in copied or part_of_more else row.cpu())
-    return found
-
-
-def _rewritten(subject: Subject, cells: Int[Tensor, " cell"]) -> set[str]:
-    """Layers whose activation lies in the same memory at every pass, so that the next pass writes over it."""
-    with torch.no_grad():
-        one, other = (subject.rows(subject.values(cells[:1])) for _ in range(2))
-    return {name for name in one if one[name].data_ptr() == other[name].data_ptr()}
+                row = row.detach().cpu()  # a model may turn gradients on
+                wide[name].append(row.clone() if part_of_more or not held else row)
 
 
 def _origin(rows: Rows) -> Float[Tensor, " unit"]:
-    """Their mean, as products of centred rows lose fewer digits."""
-    return (torch.stack([part.sum(0) for part in rows]).sum(0) / sum(map(len, rows))).to(torch.float64)
+    """Their mean, as products of centred rows lose fewer digits. It need not be exact, but half precision overflows."""
+    dtype = torch.promote_types(rows[0].dtype, torch.float32)
+    return (torch.stack([part.sum(0, dtype=dtype) for part in rows]).sum(0) / sum(map(len, rows))).to(torch.float64)
 
 
-def _centred(rows: Rows, units: slice, origin: Float[Tensor, " unit"]) -> Float[Tensor, "cell unit"]:
+def _centred(rows: Rows, units: slice, origin: Float[Tensor, " unit"]) -> Float[Tensor, "cell some"]:
     """Some units at all cells, in double precision."""
     found = torch.empty(sum(map(len, rows)), len(origin[units]), dtype=torch.float64)
     for part, place in zip(rows, found.split([len(part) for part in rows])):

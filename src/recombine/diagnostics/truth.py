@@ -52,11 +52,12 @@ class Truth:
         if self.held is not None:
             return self.held[cells]
         assert self.make is not None
-        found = torch.empty(0)
-        for start in range(0, len(cells), step := _at_once(4 * self.size)):
-            made = self.make(cells[start : start + step])
-            found = torch.empty(len(cells), self.size, dtype=made.dtype) if start == 0 else found
-            found[start : start + step] = made
+        found, done = torch.empty(0), 0
+        for some in _in_parts(cells, self.size):
+            made = self.make(some)
+            found = torch.empty(len(cells), self.size, dtype=made.dtype) if done == 0 else found
+            found[done : done + len(some)] = made
+            done += len(some)
         give_back_freed_memory()
         return found
 
@@ -73,11 +74,10 @@ class Truth:
 def as_truth(truth: GridArray | Truth, space: FactorSpace, size: int) -> Truth:
     """The truth, from an array over the grid unless it is one; an error unless it has `size` numbers per cell."""
     if not isinstance(truth, Truth):
-        truth = Truth(space, tuple(truth.shape[1:]) or (1,), as_rows(truth, space, WHAT))
+        rows = as_rows(truth, space, WHAT)
+        truth = Truth(space, (rows.shape[1],), rows)
     if truth.size != size:
-        raise InputError(
-            f"The truth must have as many numbers per cell as the outputs, {size}. Got {truth.size} numbers."
-        )
+        raise InputError(f"The truth must have as many numbers per cell as the outputs, {size}. Got {truth.size}.")
     return truth
 
 
@@ -109,20 +109,23 @@ def truth_over_grid(target: Any, space: FactorSpace, shape: tuple[int, ...], dty
     def make(cells: Tensor) -> Tensor:
         return _called(target, space, cells, dtype).reshape(len(cells), -1)
 
-    first = _called(target, space, torch.arange(1), dtype)
+    everywhere = torch.arange(len(space))
+    start, *others = _in_parts(everywhere, int(np.prod(shape)))
+    first = _called(target, space, start, dtype)
     own = _own_shape(tuple(first.shape[1:]) or (1,), shape)
     truth = Truth(space, own, None, make)
-    per_cell = truth.size * dtype.itemsize
-    if per_cell * len(space) <= LARGE:
-        return Truth(space, own, as_rows(truth.whole(), space, WHAT))
-    for cells in space.chunks(_at_once(per_cell)):
+    if truth.size * dtype.itemsize * len(space) <= LARGE:
+        rows = torch.cat([first.reshape(len(start), -1), *map(make, others)])
+        return Truth(space, own, as_rows(rows, space, WHAT))
+    for cells in (start, *others):
         check_finite(make(cells), cells, space, WHAT)
     return truth
 
 
-def _at_once(bytes_per_cell: int) -> int:
-    """How many cells to make together."""
-    return max(1, min(CHUNK, CHUNK_BYTES // max(1, bytes_per_cell)))
+def _in_parts(cells: Int[Tensor, " cell"], size: int) -> tuple[Int[Tensor, " some"], ...]:
+    """Cells to make together, about equally many each, of `size` numbers."""
+    at_once = max(2, min(CHUNK, CHUNK_BYTES // max(1, 4 * size)))
+    return cells.tensor_split(max(1, -(-len(cells) // at_once)))
 
 
 def _own_shape(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -145,7 +148,8 @@ def _own_shape(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
 def _called(
     target: Callable[[Tensor], Any], space: FactorSpace, cells: Int[Tensor, " cell"], dtype: torch.dtype
 ) -> Shaped[Tensor, "cell ..."]:
-    values = grid_values(space, cells, dtype)
+    alone = len(cells) == 1  # a function that squeezes would drop the axis of a single cell
+    values = grid_values(space, cells.repeat(2) if alone else cells, dtype)
     try:
         with torch.no_grad():
             made = target(values)
@@ -157,12 +161,12 @@ def _called(
             f"{type(error).__name__}: {error}."
         ) from error
     made = torch.as_tensor(made) if isinstance(made, np.ndarray) else made
-    if not isinstance(made, Tensor) or made.ndim == 0 or len(made) != len(cells):
+    if not isinstance(made, Tensor) or made.ndim == 0 or len(made) != len(values):
         got = f"shape {tuple(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
         raise InputError(
-            f"The target function must turn factor values of shape ({len(cells)}, {space.n_factors}) into a tensor "
+            f"The target function must turn factor values of shape ({len(values)}, {space.n_factors}) into a tensor "
             f"with as many entries. Got {got}."
         )
     if made.is_complex():
         raise InputError("The target is complex. Give real numbers, such as its real and imaginary part.")
-    return made.detach().to("cpu", dtype)
+    return made[: len(cells)].detach().to("cpu", dtype)

@@ -209,7 +209,7 @@ class Driver:
         data = event.output.data
         if batch.locks:
             data = self._keep(batch, event)
-        self._count(data["finished"], trained=True)
+        self._count_answer(data)
         for config in batch.configs:
             if config.hash in data["failed"]:
                 self._fail(_Batch([config]), *data["failed"][config.hash])
@@ -238,6 +238,10 @@ class Driver:
             except StoreError as error:
                 failed[config.hash] = [str(error), ""]
         return {**data, "finished": finished, "failed": failed}
+
+    def _count_answer(self, data: Mapping[str, Any]) -> None:
+        self._count([run for run in data["finished"] if run in data["found"]], trained=False)
+        self._count([run for run in data["finished"] if run not in data["found"]], trained=True)
 
     def _count(self, runs: Sequence[str], *, trained: bool) -> None:
         if runs:
@@ -276,7 +280,7 @@ class Driver:
                         continue
                     if isinstance(event, Answered):
                         data = self._keep(batch, event) if batch.locks else event.output.data
-                        self._count(data["finished"], trained=True)
+                        self._count_answer(data)
                     self._unlock(batch)
         self.journal.note("interrupted", [])
         raise TrainingInterrupted(

@@ -47,8 +47,9 @@ def job(configs: Sequence[RunConfig], options: Mapping[str, Any]) -> Job:
 def train(payload: Mapping[str, Any]) -> Output:
     """Train with one thread, so that results do not depend on where it happens.
 
-    Returns `finished`, a list of runs; `failed`, {run: [error, traceback]}; `busy`, runs that another process works on;
-    `interrupted`, whether it was asked to stop. Without a store the files of finished runs are returned as "run/name".
+    Returns `finished`, a list of runs; `found`, those of them that another process had finished; `failed`,
+    {run: [error, traceback]}; `busy`, runs that another process works on; `interrupted`, whether it was asked to stop.
+    Without a store the files of finished runs are returned as "run/name".
     """
     import torch
 
@@ -71,6 +72,7 @@ def _train(store: Store, configs: Sequence[RunConfig], payload: Mapping[str, Any
     failed: dict[str, list[str]] = {}
     busy: list[str] = []
     interrupted = False
+    found = {c.hash for c in configs if store.is_finished(c)}
     try:
         store.train(
             configs,
@@ -80,10 +82,17 @@ def _train(store: Store, configs: Sequence[RunConfig], payload: Mapping[str, Any
         )
     except LockHeld:
         busy = [c.hash for c in configs if not store.is_finished(c)]
+        found = {c.hash for c in configs}  # whatever is finished now was not finished by us, who had no lock
     except TrainingInterrupted:
         interrupted = True
     except (RecombineError, MemoryError, RuntimeError, OSError) as error:
         told = [str(error) if isinstance(error, RecombineError) else repr(error), traceback.format_exc()]
         failed = {c.hash: told for c in configs if not store.is_finished(c)}
     finished = [c.hash for c in configs if store.is_finished(c)]
-    return {"finished": finished, "failed": failed, "busy": busy, "interrupted": interrupted}
+    return {
+        "finished": finished,
+        "found": [run for run in finished if run in found],
+        "failed": failed,
+        "busy": busy,
+        "interrupted": interrupted,
+    }
