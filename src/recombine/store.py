@@ -196,11 +196,13 @@ class Store:
         device: str = "auto",
         checkpoint_seconds: float = 60.0,
         progress: bool | None = None,
+        begun: list[str] | None = None,
     ) -> list[StoredRun]:
         """Train every configuration that is not finished yet and return all runs, in the order given.
 
         Configurations that differ only in their seed train together where that is faster. A run that was killed
-        goes on from its last checkpoint. If a seed diverges the others are still finished and kept.
+        goes on from its last checkpoint. If a seed diverges the others are still finished and kept. To a list given as
+        `begun` the runs are added whose training is begun here; all others were finished already.
         """
         groups: dict[str, list[RunConfig]] = {}
         for config in dict.fromkeys(configs):
@@ -217,6 +219,8 @@ class Store:
                 # someone else may have finished some of them before we had the locks
                 todo = {c: lock for c, lock in zip(group, locks) if force or not self.is_finished(c)}
                 if todo:
+                    if begun is not None:
+                        begun += [config.hash for config in todo]
                     self._train_group(todo, force, device, checkpoint_seconds, progress)
         return [self.load(config.hash) for config in configs]
 

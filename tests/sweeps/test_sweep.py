@@ -249,7 +249,7 @@ def test_two_drivers_share_the_work_and_do_nothing_twice(tmp_path):
     assert all(answer["trained"] for answer in answers), "one of them did everything"
 
 
-@pytest.mark.parametrize("when", ["before", "while we ask for the lock"])
+@pytest.mark.parametrize("when", ["before", "while we ask for the lock", "before we get the lock"])
 def test_what_another_process_finished_is_not_counted_as_trained(when, copy, done, monkeypatch):
     victim = wanted_of(done)[0]
     if when != "before":
@@ -260,7 +260,9 @@ def test_what_another_process_finished_is_not_counted_as_trained(when, copy, don
             lock = Store(copy).lock(victim)
             Store(copy).add(victim, Store(done).files(victim), lock)
             lock.release()
-            raise LockHeld("Another process is working on it.")
+            if when == "while we ask for the lock":
+                raise LockHeld("Another process is working on it.")
+            return self.lock(config)
 
         monkeypatch.setattr(Store, "lock", finished_elsewhere)
     payload = {"configs": [victim.to_dict()], "store": str(copy), "device": "cpu", "checkpoint_seconds": 60.0}

@@ -72,17 +72,17 @@ def _train(store: Store, configs: Sequence[RunConfig], payload: Mapping[str, Any
     failed: dict[str, list[str]] = {}
     busy: list[str] = []
     interrupted = False
-    found = {c.hash for c in configs if store.is_finished(c)}
+    begun: list[str] = []
     try:
         store.train(
             configs,
             device=payload["device"],
             checkpoint_seconds=payload["checkpoint_seconds"],
             progress=payload.get("progress", False),
+            begun=begun,
         )
     except LockHeld:
         busy = [c.hash for c in configs if not store.is_finished(c)]
-        found = {c.hash for c in configs}  # whatever is finished now was not finished by us, who had no lock
     except TrainingInterrupted:
         interrupted = True
     except (RecombineError, MemoryError, RuntimeError, OSError) as error:
@@ -91,7 +91,7 @@ def _train(store: Store, configs: Sequence[RunConfig], payload: Mapping[str, Any
     finished = [c.hash for c in configs if store.is_finished(c)]
     return {
         "finished": finished,
-        "found": [run for run in finished if run in found],
+        "found": [run for run in finished if run not in begun],
         "failed": failed,
         "busy": busy,
         "interrupted": interrupted,
