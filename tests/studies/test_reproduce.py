@@ -29,8 +29,10 @@ def call(*words: str, out: Path):
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory) -> Path:
-    """One folder for all studies, so that they share their runs."""
-    return tmp_path_factory.mktemp("reproduce") / "out"
+    """One folder for all studies, so that they share their runs; a reproduction's whichever test is the first."""
+    folder = tmp_path_factory.mktemp("reproduce") / "out"
+    Output(folder, "smoke").write_about({})
+    return folder
 
 
 @pytest.mark.parametrize("key", STUDIES)

@@ -97,9 +97,7 @@ def truth_over_grid(target: Any, space: FactorSpace, shape: tuple[int, ...], dty
         if tuple(found.shape[: space.n_factors]) == space.shape:
             found = found.reshape(len(space), *found.shape[space.n_factors :])
         rows = as_rows(found, space, WHAT)  # checks before the numbers per cell are spoken of
-        own = tuple(found.shape[1:]) or (1,)
-        own = _own_shape(own, shape)
-        return Truth(space, own, rows.to(dtype))
+        return Truth(space, _own_shape(tuple(found.shape[1:]) or (1,), shape), rows.to(dtype))
     if not callable(target):
         raise InputError(
             "The target is a scene, a function of factor values or an array over the grid. "
