@@ -39,9 +39,12 @@ def report(
     from recombine.cli import reported, show_json
 
     with reported(as_json):
+        from recombine.errors import InputError
         from recombine.report.collect import collect
         from recombine.report.page import check_target, write_report
 
+        if runs.suffix in (".html", ".htm"):
+            raise InputError(f"--out names the run store, --output (-o) the page. Got --out {runs}: use -o {runs}.")
         check_target(output)
         collected = collect(paths, runs=runs, diagnose=diagnose)
         page = write_report(

@@ -485,11 +485,16 @@ def test_themes_print_and_labels(visit, report):
     assert page.evaluate(ground) == "rgb(19, 21, 23)"
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate(ground) == "rgb(255, 255, 255)"
-    assert page.evaluate("getComputedStyle(document.body).getPropertyValue('--accent')") == "#1c5d99"
+    accent = "getComputedStyle(Object.assign(document.body, { style: 'color: var(--accent)' })).color"
+    assert page.evaluate(accent) == "rgb(28, 93, 153)"  # the light one
     page.emulate_media(media="screen", color_scheme="dark")
     page.locator("#theme").click()
     assert page.evaluate(ground) == "rgb(251, 250, 248)"
+    page.emulate_media(media="screen", color_scheme="light")
+    page.locator("#theme").click()
+    assert page.evaluate(ground) == "rgb(19, 21, 23)"
     page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate(accent) == "rgb(28, 93, 153)"
     assert not page.locator("#theme").is_visible()
     assert page.locator("#truth").is_visible()
     page.emulate_media(media="screen")

@@ -4,7 +4,11 @@ const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wy
 const MANY = 10; // series from which on a legend lets one hide some
 const colourOf = (i) => SERIES[i % 8];
 const symbolOf = (i) => (i + Math.floor(i / 8)) % 8; // shifted in every round, so that no pair comes back soon
-const looks = (names) => ({
+// What all charts have in common.
+const frame = (width, names) => ({
+  width,
+  height: clamp(Math.round(width * 0.62), 250, 400),
+  style: { background: "transparent", color: "inherit", fontSize: "12px", overflow: "visible" },
   color: { domain: names, range: names.map((_, i) => colourOf(i)) },
   symbol: { domain: names, range: names.map((_, i) => SYMBOLS[symbolOf(i)]) },
 });
@@ -99,9 +103,6 @@ function symbolPath(i) {
   ][i];
 }
 
-const LOOK = { background: "transparent", color: "inherit", fontSize: "12px", overflow: "visible" };
-const height = (width) => clamp(Math.round(width * 0.62), 250, 400);
-
 function layerChart(chart) {
   const names = chart.series.map((s) => s.name);
   const points = chart.series.flatMap((s, i) => s.points.map((p) => ({ ...p, series: s.name, index: i })));
@@ -119,16 +120,13 @@ function layerChart(chart) {
   const shown = (given) => given.filter((p) => !hidden.has(p.series));
   const box = chartBox((Plot, width) =>
     Plot.plot({
-      width,
-      height: height(width),
-      style: LOOK,
+      ...frame(width, names),
       marginLeft: 46,
       marginBottom: 36,
       ariaLabel: chart.title,
       x: { label: "layer", ticks, tickFormat: name, inset: 12 },
       y: { label: null, grid: true, domain, nice: true },
       clip: cut,
-      ...looks(names),
       marks: [
         banded.length
           ? Plot.areaY(shown(banded), { x: "depth", y1: "low", y2: "high", fill: "series", fillOpacity: 0.18 })
@@ -188,15 +186,12 @@ function scatterChart(points) {
   const box = chartBox((Plot, width) => {
     const shown = points.filter((p) => !hidden.has(p.series));
     const chart = Plot.plot({
-      width,
-      height: height(width),
-      style: LOOK,
+      ...frame(width, names),
       marginLeft: 56,
       marginBottom: 40,
       ariaLabel: "ID against OOD error",
       x: { type: "log", label: "ID mean squared error", grid: true, ticks: width < 420 ? 3 : 5, tickFormat: written },
       y: { type: "log", label: "OOD mean squared error", grid: true, ticks: 5, tickFormat: written },
-      ...looks(names),
       marks: [
         Plot.line(
           [
@@ -282,9 +277,7 @@ function thresholdChart(points) {
   const shown = (given) => given.filter((p) => !hidden.has(p.series));
   const box = chartBox((Plot, width) =>
     Plot.plot({
-      width,
-      height: height(width),
-      style: LOOK,
+      ...frame(width, names),
       marginLeft: 52,
       marginBottom: 40,
       ariaLabel: "Threshold by N",
@@ -296,7 +289,6 @@ function thresholdChart(points) {
         inset: 16,
       },
       y: { type: "log", label: "samples to 90 % OOD localization", grid: true, ticks: 5, tickFormat: "~s" },
-      ...looks(names),
       marks: [
         Plot.line(shown(references), {
           x: "n",
