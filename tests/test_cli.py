@@ -104,9 +104,60 @@ def test_runs_list_show_and_rm(tmp_path):
     assert not (tmp_path / RUN).exists()
 
 
+def test_all_runs_are_checked_before_the_first_is_deleted(tmp_path):
+    call("train", *TINY, "--out", tmp_path)
+    foreign = tmp_path / "0123456789abcdef"
+    foreign.mkdir()
+    (foreign / "precious.txt").write_text("mine")
+    before = snapshot(tmp_path)
+    for dry in ([], ["--dry-run"]):
+        assert "precious.txt" in call("runs", "rm", RUN, "01", "--out", tmp_path, *dry, code=2).stderr
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["model/config.json", "model/model.safetensors", "scores.csv", "history.jsonl", "losses.safetensors"]
+)
+def test_a_damaged_run_is_told_of_by_every_command(tmp_path, name):
+    call("train", *TINY, "--out", tmp_path)
+    path = tmp_path / RUN / name
+    path.write_bytes(path.read_bytes()[:-5])
+    for command in (["train", *TINY], ["runs", "show", RUN]):
+        for style in ([], ["--json"]):
+            result = call(*command, "--out", tmp_path, *style, code=2)
+            assert f"{name} was changed after the run finished" in result.stderr
+            assert result.stdout.startswith("{\n  \"error\"" if style else "")
+        assert command[0] == "runs" or not result.stdout.startswith("run ")
+    assert "damaged" in call("train", *TINY, "--out", tmp_path, "--dry-run").stdout
+
+
+def test_dry_run_says_what_would_happen(tmp_path):
+    def status(*words):
+        return json.loads(call("train", *TINY, "--out", tmp_path, "--dry-run", "--json", *words).stdout)[0]["status"]
+
+    call("train", *TINY, "--out", tmp_path)
+    assert status() == "finished"
+    assert status("--force") == "to train again (finished)"
+    (tmp_path / RUN / "run.json").unlink()
+    assert status() == status("--force") == "to train"
+
+
+@pytest.mark.parametrize("command", [["runs", "list"], ["train", *TINY]])
+def test_a_folder_that_may_not_be_entered_ends_with_code_2(tmp_path, monkeypatch, command):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied", str(tmp_path))
+
+    monkeypatch.setattr("recombine.store.Store.ids", refuse)
+    monkeypatch.setattr("recombine.store.Store.is_finished", refuse)
+    assert f"Cannot use {tmp_path}: Permission denied" in call(*command, "--out", tmp_path, code=2).stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["train", "training.samples=1099511627776"], "at most"),
+        (["train", "training.batch=1099511627776"], "at most"),
+        (["train", "training.stripes=true", "training.stripe_repeats=1099511627776"], "at most"),
         (["train", "decoder.widht=3"], "did you mean 'decoder.width'?"),
         (["train", "decoder.depth=0"], "greater than or equal to 1"),
         (["train", "holdout.lo=0", "holdout.hi=27"], "no ID cell is left"),
@@ -165,12 +216,12 @@ def test_help_is_quick_and_imports_no_torch():
     command = [sys.executable, "-m", "recombine", "--help"]
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = sum(os.times()[2:4])  # the processor time of children: the machine may be busy with others
         done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "NO_COLOR": "1"})
-        times.append(time.perf_counter() - start)
+        times.append(sum(os.times()[2:4]) - start)
     assert "demo" in done.stdout
     assert "train" in done.stdout
-    assert min(times) < 0.3 * 2, times  # twice the promise: the machine may be busy
+    assert min(times) < 0.3 * 2, times  # twice the promise: a busy machine's processors are slower
 
 
 def test_the_commands_exit_codes_reach_the_shell(tmp_path):

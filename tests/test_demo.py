@@ -6,6 +6,7 @@ import matplotlib.image
 import pytest
 
 from recombine import demo
+from recombine.errors import StoreError
 
 
 @pytest.fixture
@@ -37,6 +38,12 @@ def test_a_second_time_it_only_draws(small, tmp_path, monkeypatch):
     monkeypatch.setattr("recombine.store.train_seeds", lambda *a, **k: pytest.fail("trained again"))
     assert demo.demo(tmp_path).rows() == first.rows()
     assert first.figure.exists()
+
+
+def test_a_picture_that_cannot_be_written_is_an_error_of_ours(small, tmp_path):
+    (tmp_path / "demo.png").mkdir()
+    with pytest.raises(StoreError, match=r"Could not write .*demo\.png"):
+        demo.demo(tmp_path)
 
 
 def test_the_shown_cells_are_two_trained_and_four_held_out():

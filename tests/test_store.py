@@ -134,6 +134,19 @@ def test_a_foreign_or_unfinished_directory_is_refused(store):
         store.load(tiny().hash)
 
 
+@pytest.mark.parametrize("key", ["run", "config", "summary", "steps", "loss_names", "seconds", "finished", "device", "files"])
+def test_a_run_json_that_lacks_a_key_is_refused_whatever_its_digest(store, key):
+    from recombine.store import run_digest
+
+    path = store.directory(tiny()) / "run.json"
+    facts = json.loads(path.read_text())
+    del facts["digest"], facts[key]
+    path.write_text(json.dumps({**facts, "digest": run_digest(facts)}))
+    with pytest.raises(StoreError, match=f"lacks {key}"):
+        store.load(tiny().hash)
+    assert store.list()[0]["status"].startswith("damaged")
+
+
 @pytest.mark.parametrize(
     "content", ['{"format": "recombine-run-1"}', '{"format": "recombine-run-1", "config": "x"}', "[]", "null"]
 )
@@ -186,12 +199,37 @@ def test_beginnings_of_ids_are_enough_if_unique(store):
 
 
 def test_only_runs_are_deleted(store):
-    (store.root / ("e" * 16)).mkdir()
+    foreign = store.root / ("e" * 16)
+    foreign.mkdir()
+    (foreign / "config.json").write_text('{"_name_or_path": "another program"}')
     with pytest.raises(StoreError, match="may not be a run"):
         store.remove("e" * 16)
-    assert (store.root / ("e" * 16)).is_dir()
+    (store.directory(tiny()) / "precious.txt").write_text("mine")
+    with pytest.raises(StoreError, match=r"holds precious\.txt, which no run writes, so it is not deleted"):
+        store.remove(tiny().hash)
+    (store.directory(tiny()) / "precious.txt").unlink()
+    (store.root / ("d" * 16)).symlink_to(store.directory(tiny()))
+    with pytest.raises(StoreError, match="is a link"):
+        store.remove("d" * 16)
+    assert foreign.is_dir()
     store.remove(tiny().hash)
     assert not store.directory(tiny()).exists()
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[1]"])
+def test_damaged_and_barely_begun_runs_can_be_deleted(store, damage):
+    (store.directory(tiny()) / "config.json").write_text(damage)
+    store.remove(tiny().hash)
+    (store.root / ("b" * 16)).mkdir()
+    store.remove("b" * 16)
+    assert store.ids() == []
+
+
+def test_a_file_is_no_run(store):
+    (store.root / ("a" * 16)).write_text("")
+    assert store.ids() == [tiny().hash]
+    with pytest.raises(InputError, match="There is no run"):
+        store.load("a" * 16)
 
 
 def test_two_processes_do_not_work_on_one_run(store):
@@ -229,6 +267,35 @@ def test_a_full_disk_while_finishing_leaves_an_unfinished_run_that_can_go_on(tmp
     assert run.scores.columns["mse"].shape == (64,)
 
 
+@pytest.mark.parametrize("file", range(1, 9))
+def test_a_full_disk_while_training_again_leaves_the_finished_run(store, monkeypatch, file):
+    from recombine import files
+
+    before = store.load(tiny().hash)
+    calls = []
+
+    def full(handle):
+        calls.append(handle)
+        if len(calls) == file:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        store.train([tiny()], force=True)
+    assert store.damage(tiny()) is None
+    assert store.load(tiny().hash).facts == before.facts
+    assert not list(before.path.rglob("*.part"))
+
+
+def test_what_a_kill_left_while_finishing_is_cleared_away(store):
+    left = store.directory(tiny()) / ".new" / "model"
+    left.mkdir(parents=True)
+    (left / "model.safetensors").write_bytes(b"half")
+    store.train([tiny()], force=True)
+    assert not left.parent.exists()
+    assert store.damage(tiny()) is None
+
+
 def test_the_stored_model_loads_on_its_own(store):
     model = load(store.directory(tiny()) / "model")
     assert torch.equal(model.out.weight, store.load(tiny().hash).model.out.weight)
@@ -245,8 +312,8 @@ def test_ten_thousand_runs_are_listed_in_two_seconds(store):
         (store.root / f"{i:016x}" / "run.json").write_text(json.dumps({**mine, "digest": run_digest(mine)}))
     times = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()  # of this process: the machine may be busy with others
         rows = store.list()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert [row["status"] for row in rows] == ["finished"] * 10_001
-    assert min(times) < 2 * 2, times  # twice the promise: the machine may be busy, and types are checked
+    assert min(times) < 2 * 2, times  # twice the promise: types are checked here

@@ -108,9 +108,11 @@ def train(
         resolve(device)
         store = Store(out)
         if dry_run:
-            plan(store, configs, as_json)
+            plan(store, configs, as_json, force=force)
             return
         runs = store.train(configs, force=force, device=device)
+        for run in runs:
+            run.verify()
         rows = [{"run": r.id, "path": str(r.path), "seed": r.config.seed, "steps": r.facts["steps"], **r.summary,
                  **({"effective_rank": r.effective_ranks} if r.effective_ranks else {})}
                 for r in runs]  # fmt: skip
@@ -146,6 +148,7 @@ def show_run(run: str, out: Out = Path("runs"), as_json: Json = False) -> None:
         from recombine.store import Store
 
         stored = Store(out).load(run)
+        stored.verify()
         if as_json:
             show_json({**stored.facts, "path": str(stored.path)})
             return
@@ -176,7 +179,7 @@ def remove_runs(
         from recombine.store import Store
 
         store = Store(out)
-        names = list(dict.fromkeys(store.resolve(run) for run in runs))
+        names = list(dict.fromkeys(store.check_removable(run).name for run in runs))
         if not dry_run:
             for name in names:
                 store.remove(name)
@@ -199,6 +202,10 @@ def reported(as_json: bool) -> Iterator[None]:
         if isinstance(error, RuntimeError) and "alloca" not in str(error) and "out of memory" not in str(error):
             raise
         message, code = f"This does not fit into memory. Choose smaller sizes. ({error})", 2
+    except OSError as error:  # a file or folder that may not be read or entered
+        if error.filename is None:
+            raise
+        message, code = f"Cannot use {error.filename}: {error.strerror}. Check who may, or choose another folder.", 2
     else:
         return
     typer.echo(f"error: {message}", err=True)
@@ -218,18 +225,11 @@ def split_seeds(words: list[str]) -> tuple[list[str], list[str | None]]:
     return others, [*split_values(given[-1])]
 
 
-def plan(store: Any, configs: list[Any], as_json: bool) -> None:
+def plan(store: Any, configs: list[Any], as_json: bool, *, force: bool = False) -> None:
     """What training these configurations would do."""
     store.check_place()
-    rows = [
-        {
-            "run": c.hash,
-            "seed": c.seed,
-            "status": "finished" if store.is_finished(c) else "to train",
-            "config": c.to_dict(),
-        }
-        for c in configs
-    ]
+    rows = [{"run": c.hash, "seed": c.seed, "status": planned(store.status(c), force), "config": c.to_dict()}
+            for c in configs]  # fmt: skip
     if as_json:
         show_json(rows)
         return
@@ -237,6 +237,15 @@ def plan(store: Any, configs: list[Any], as_json: bool) -> None:
                ["run", "status", "decoder", "encoding", "holdout", "seed"])  # fmt: skip
     if len(configs) == 1:
         typer.echo(json.dumps(configs[0].to_dict(), indent=2, ensure_ascii=False))
+
+
+def planned(status: str, force: bool) -> str:
+    """What happens to a run of this status."""
+    if status == "not started":
+        return "to train"
+    if force:
+        return f"to train again ({status})"
+    return f"to train on ({status})" if status.startswith("stopped") else status
 
 
 def headline(config: dict[str, Any]) -> dict[str, Any]:

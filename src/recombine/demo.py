@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from recombine.config import RunConfig
 from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.errors import StoreError
 from recombine.figures import comparison, render
-from recombine.files import write_json
+from recombine.files import write_bytes, write_json
 from recombine.report.collect import PARTS, Collected, Model
 from recombine.report.page import write_report
 from recombine.store import Store, StoredRun
@@ -81,5 +82,6 @@ def draw(runs: dict[str, StoredRun], path: Path) -> None:
     titles = {name: f"{TITLES[name]}: right place for\n{found[name]:.0f} % of the unseen pairs" for name in runs}
     errors = {name: run.scores.columns["mse"] for name, run in runs.items()}
     figure = comparison(task, errors, outputs, truth, cells.tolist(), titles)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=130, format="png")
+    write_bytes(path, picture.getvalue())

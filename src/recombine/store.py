@@ -17,7 +17,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 import recombine
-from recombine.config import RunConfig
+from recombine.config import DEFAULTS, RunConfig
 from recombine.decoders import Decoder, FactorRendered, load
 from recombine.diagnostics.scores import Scores
 from recombine.errors import InputError, StoreError, TrainingDiverged
@@ -45,6 +45,10 @@ FORMAT = "recombine-run-1"
 RUN_ID = re.compile(r"[0-9a-f]{16}")
 RESULTS = ("config.json", "model/config.json", "model/model.safetensors", "scores.csv", "history.jsonl",
            "losses.safetensors")  # fmt: skip
+FACTS = ("run", "config", "summary", "steps", "loss_names", "seconds", "finished", "device", "files")
+NEW = ".new"  # where results are put together before they replace what was there
+OWN = re.compile(r"(config|run)\.json|scores\.csv|history\.jsonl|losses\.safetensors|(next-)?checkpoint\.safetensors|"
+                 r"model|diagnosis|\.new|\.lock.*|\..*\.part")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,11 @@ class StoredRun:
             raise StoreError(f"{folder} is about other weights: the run was trained again. Diagnose it again.")
         return found
 
+    def verify(self) -> None:
+        """Raise if any file of the run is missing or was changed."""
+        for name in RESULTS:
+            self._verified(name)
+
     def _verified(self, name: str) -> Path:
         path = self.path / name
         if not path.is_file():
@@ -166,6 +175,9 @@ def _check_facts(facts: Any, what: str) -> dict[str, Any]:
         raise StoreError(f"{what} is no run of this version: format {found!r}, expected {FORMAT!r}.")
     if facts.pop("digest", None) != run_digest(facts):
         raise StoreError(f"{what} was changed after the run finished. Train it again with --force.")
+    lacking = [key for key in FACTS if key not in facts]
+    if lacking:
+        raise StoreError(f"{what} lacks {', '.join(lacking)}: it is damaged. Train it again with --force.")
     return facts
 
 
@@ -257,33 +269,51 @@ class Store:
 
     def _write(self, config: RunConfig, run: Run) -> None:
         """Write a finished run; run.json comes last and makes it one."""
-        folder = self.directory(config)
         assert isinstance(run.model, Decoder)
-        (folder / "run.json").unlink(missing_ok=True)
-        run.model.save_pretrained(folder / "model")
-        write_text(folder / "scores.csv", run.scores.to_csv())
-        write_text(folder / "history.jsonl", "".join(json.dumps(row, allow_nan=False) + "\n" for row in run.history))
-        write_tensors(folder / "losses.safetensors", {"losses": run.losses})
-        facts = {
-            "format": FORMAT,
-            "run": config.hash,
-            "config": config.to_dict(),
-            "summary": run.scores.summary().to_json(),
-            "steps": run.steps,
-            "stopped_early": run.stopped_early,
-            "loss_names": run.loss_names,
-            "seconds": round(run.seconds, 3),
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "device": str(next(run.model.parameters()).device),
-            "threads": torch.get_num_threads(),
-            "versions": {
-                "recombine": recombine.__version__,
-                "torch": torch.__version__,
-                "python": platform.python_version(),
-            },
-            "files": {name: file_digest(folder / name) for name in RESULTS},
-        }
-        write_json(folder / "run.json", {**facts, "digest": run_digest(facts)})
+        with self._staging(config) as new:
+            write_json(new / "config.json", config.to_dict())
+            run.model.save_pretrained(new / "model")
+            write_text(new / "scores.csv", run.scores.to_csv())
+            write_text(new / "history.jsonl", "".join(json.dumps(row, allow_nan=False) + "\n" for row in run.history))
+            write_tensors(new / "losses.safetensors", {"losses": run.losses})
+            facts = {
+                "format": FORMAT,
+                "run": config.hash,
+                "config": config.to_dict(),
+                "summary": run.scores.summary().to_json(),
+                "steps": run.steps,
+                "stopped_early": run.stopped_early,
+                "loss_names": run.loss_names,
+                "seconds": round(run.seconds, 3),
+                "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+                "device": str(next(run.model.parameters()).device),
+                "threads": torch.get_num_threads(),
+                "versions": {
+                    "recombine": recombine.__version__,
+                    "torch": torch.__version__,
+                    "python": platform.python_version(),
+                },
+                "files": {name: file_digest(new / name) for name in RESULTS},
+            }
+            write_json(new / "run.json", {**facts, "digest": run_digest(facts)})
+
+    @contextlib.contextmanager
+    def _staging(self, config: RunConfig) -> Iterator[Path]:
+        """An empty folder for new results, which take the place of the old ones when all of them are written.
+
+        So a disk that is full leaves a finished run as it was. run.json goes first and comes last.
+        """
+        folder = self.directory(config)
+        new = folder / NEW
+        shutil.rmtree(new, ignore_errors=True)  # what a kill left
+        try:
+            yield new
+            (folder / "run.json").unlink(missing_ok=True)
+            for name in (*RESULTS, "run.json"):
+                (folder / name).parent.mkdir(exist_ok=True)
+                os.replace(new / name, folder / name)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
         discard(self._checkpoint(config))
         for left in (*folder.glob(".*.part"), *folder.glob("model/.*.part")):  # what kills left of earlier attempts
             if not left.name.startswith(".lock"):
@@ -301,10 +331,9 @@ class Store:
         if facts.get("run") != config.hash or facts.get("files") != digests:
             raise StoreError(f"What came back for run {config.hash} is damaged, or another run.")
         lock.check()
-        folder = self.directory(config)
-        for name in (*RESULTS, "run.json"):
-            write_bytes(folder / name, files[name])
-        discard(self._checkpoint(config))
+        with self._staging(config) as new:
+            for name, content in files.items():
+                write_bytes(new / name, content)
 
     def files(self, config: RunConfig) -> dict[str, bytes]:
         """The content of a finished run's files, for `add`."""
@@ -322,9 +351,7 @@ class Store:
     def damage(self, config: RunConfig) -> str | None:
         """What is wrong with a finished run: a file that is missing, unreadable or was changed. None if all is well."""
         try:
-            run = self.load(config.hash)
-            for name in RESULTS:
-                run._verified(name)
+            self.load(config.hash).verify()
         except InputError as error:
             return str(error)
         return None
@@ -376,7 +403,8 @@ class Store:
         """All runs, finished or not."""
         if not self.root.is_dir():
             return []
-        return sorted(entry.name for entry in os.scandir(self.root) if RUN_ID.fullmatch(entry.name))
+        with os.scandir(self.root) as entries:
+            return sorted(entry.name for entry in entries if RUN_ID.fullmatch(entry.name) and entry.is_dir())
 
     def list(self) -> list[dict[str, Any]]:
         """A row per run: id, status, configuration and summary. Damaged runs are listed as such."""
@@ -398,17 +426,45 @@ class Store:
         except InputError as error:
             return {"run": name, "status": f"damaged: {error}", "config": {}}
 
+    def status(self, config: RunConfig) -> str:
+        """What there is of a run: finished, damaged, not started, or at which step it stopped."""
+        if not self.is_finished(config):
+            return self._progress(self.directory(config))
+        damage = self.damage(config)
+        return f"damaged: {damage}" if damage else "finished"
+
     def _progress(self, path: Path) -> str:
         steps = steps_done(path / "checkpoint.safetensors")
         return "not started" if steps is None else f"stopped at step {steps}"
 
-    def remove(self, run: str) -> Path:
-        """Delete a run, finished or not. Only directories that hold a run's config.json are touched."""
+    def check_removable(self, run: str) -> Path:
+        """The directory of a run, finished or not; an error if it may hold anything but a run."""
         path = self.root / self.resolve(run)
-        if path.is_symlink() or not (path / "config.json").is_file():
-            raise StoreError(f"{path} holds no config.json, so it is not deleted: it may not be a run.")
+        if path.is_symlink():
+            raise StoreError(f"{path} is a link, so it is not deleted. Delete it by hand.")
+        foreign = sorted(entry.name for entry in path.iterdir() if not OWN.fullmatch(entry.name))
+        if foreign:
+            raise StoreError(f"{path} holds {', '.join(foreign)}, which no run writes, so it is not deleted.")
+        if not self._may_be_ours(path):
+            raise StoreError(f"{path / 'config.json'} is not a run's, so {path} is not deleted: it may not be a run.")
+        return path
+
+    def _may_be_ours(self, path: Path) -> bool:
+        """Whether a config.json describes a run, is too damaged to tell, or is not there yet."""
+        try:
+            given = read_json(path / "config.json")
+        except StoreError:
+            return True
+        return not isinstance(given, dict) or set(given) <= set(DEFAULTS)
+
+    def remove(self, run: str) -> Path:
+        """Delete a run, finished or not. Directories that may hold anything else are not touched."""
+        path = self.check_removable(run)
         with Lock(path / ".lock"):
-            shutil.rmtree(path)
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                raise StoreError(f"{error.filename} cannot be deleted: {error.strerror}.") from error
         return path
 
     def lock(self, config: RunConfig) -> Lock:

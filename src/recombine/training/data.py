@@ -12,6 +12,7 @@ from recombine.seeds import generator
 from recombine.task import Task
 from recombine.training.recipe import Training
 
+MOST_ROWS = 2**27  # of an epoch and of a batch: their numbers alone take a gigabyte
 TABLE_BYTES = 512 * 2**20  # above this, examples are rendered batch by batch
 
 
@@ -94,6 +95,9 @@ def check_data(task: Task, training: Training) -> None:
     bumps = n_bumps(training, n_id)
     if bumps is not None and bumps > n_id:
         raise InputError(f"bumps={bumps} asks for more ID cells than the hold-out leaves ({n_id}).")
+    for what, rows in (("An epoch", epoch_length(task, training)), ("A batch", training.batch)):
+        if rows > MOST_ROWS:
+            raise InputError(f"{what} has at most {MOST_ROWS} examples here. Got {rows}; train for more steps instead.")
     if training.stripes_first and not training.stripes:
         raise InputError(f"stripes_first={training.stripes_first} needs stripes: set training.stripes=true.")
     if bumps == 0 and not training.stripes:
