@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -126,7 +125,7 @@ def test_a_damaged_run_is_told_of_by_every_command(tmp_path, name):
         for style in ([], ["--json"]):
             result = call(*command, "--out", tmp_path, *style, code=2)
             assert f"{name} was changed after the run finished" in result.stderr
-            assert result.stdout.startswith("{\n  \"error\"" if style else "")
+            assert result.stdout.startswith('{\n  "error"' if style else "")
         assert command[0] == "runs" or not result.stdout.startswith("run ")
     assert "damaged" in call("train", *TINY, "--out", tmp_path, "--dry-run").stdout
 

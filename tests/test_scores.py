@@ -11,7 +11,7 @@ from torch import nn
 from recombine import decoders, encodings, holdouts, scenes
 from recombine.diagnostics.scores import METRICS, Scores, bootstrap_interval, score
 from recombine.diagnostics.similarity import ssim
-from recombine.errors import StoreError
+from recombine.errors import InputError, StoreError
 from recombine.factors import FactorSpace, cyclic, discrete
 from recombine.task import Task
 
@@ -164,6 +164,28 @@ def test_ssim_is_scikit_images(shape, scale):
     assert np.allclose(ours.numpy(), theirs, rtol=0, atol=1e-6)
     assert ours[3].item() == pytest.approx(1)
     assert ours[4].item() < 0
+
+
+def test_ssim_of_inverted_images_loses_no_digits_in_single_precision():
+    a = torch.rand(4, 20, 20, generator=torch.Generator().manual_seed(0)) * 0.01 + 0.99
+    torch.testing.assert_close(ssim(a, 1 - a).double(), ssim(a.double(), 1 - a.double()), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda scores: scores.plot_landscape("foo"), "no metric 'foo'. Metrics: mse, "),
+        (lambda scores: scores.plot_samples([]), "at least one cell"),
+        (lambda scores: scores.plot_samples(n=0), "at least one cell"),
+        (lambda scores: scores.plot_samples([10**6]), "Cells are numbered 0 … "),
+        (lambda scores: scores.plot_samples([-1]), "Cells are numbered 0 … "),
+    ],
+)
+def test_pictures_of_nothing_are_refused(call, message):
+    space = FactorSpace(x=8, y=8)
+    task = Task(scenes.Bump(space), encodings.Bump(space), holdouts.centre(space, 2, 5))
+    with pytest.raises(InputError, match=message):
+        call(score(decoders.MLP(task, width=8), task))
 
 
 def test_ssim_of_smooth_scenes_is_scikit_images():

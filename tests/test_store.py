@@ -134,7 +134,9 @@ def test_a_foreign_or_unfinished_directory_is_refused(store):
         store.load(tiny().hash)
 
 
-@pytest.mark.parametrize("key", ["run", "config", "summary", "steps", "loss_names", "seconds", "finished", "device", "files"])
+@pytest.mark.parametrize(
+    "key", ["run", "config", "summary", "steps", "loss_names", "seconds", "finished", "device", "files"]
+)
 def test_a_run_json_that_lacks_a_key_is_refused_whatever_its_digest(store, key):
     from recombine.store import run_digest
 

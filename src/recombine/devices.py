@@ -17,9 +17,9 @@ def available() -> list[str]:
     return names
 
 
-def resolve(name: str) -> torch.device:
-    """ "auto" (cuda, then mps, then cpu) or a device's name, which must be there."""
-    names = available()
+def resolve(device: str | torch.device) -> torch.device:
+    """ "auto" (cuda, then mps, then cpu) or a device, which must be there."""
+    names, name = available(), str(device)
     if name == "auto":
         return torch.device(next((n for n in ("cuda", "mps") if n in names), "cpu"))
     if name not in names:

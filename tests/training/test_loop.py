@@ -8,8 +8,10 @@ from torch import nn
 
 import recombine as rc
 from recombine.errors import InputError, TrainingDiverged
+from recombine.seeds import check_seed
 from recombine.training import Batch, recipe
 from recombine.training.loop import Loop
+from recombine.training.objective import check_terms
 
 
 @pytest.fixture
@@ -126,6 +128,72 @@ def test_terms_are_added_logged_and_scheduled(task):
     torch.testing.assert_close(run.losses[:, 0], run.losses[:, 1] + run.losses[:, 2])
     assert run.losses[-1, 2] < 0.1 * run.losses[0, 2]
     assert run.history[-1]["shrink"] > 0
+
+
+class Named(Shrink):
+    def __init__(self, name, found=None):
+        super().__init__(1.0)
+        self.name, self.found = name, found
+
+    def __call__(self, model, batch):
+        return super().__call__(model, batch) if self.found is None else self.found
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ([Named("step")], "'step' is a column of the history already"),
+        ([Named("mse")], "'mse' is a column of the history already"),
+        ([Named("a"), Named("a")], "Two loss terms are named 'a'"),
+        ([Named("")], "needs a name"),
+        ([Named("a", 0.5)], "'a' must give a single number as a tensor. Got float"),
+        ([Named("a", torch.zeros(3))], r"'a' must give a single number as a tensor. Got shape \(3,\)"),
+    ],
+)
+def test_terms_that_would_spoil_the_record_are_refused(task, terms, message):
+    with pytest.raises(InputError, match=message):
+        rc.train(rc.decoders.MLP(task, width=16), task, training=fast(), terms=terms)
+
+
+class Squashed(rc.decoders.MLP):
+    def forward(self, code):
+        return super().forward(code).sigmoid()
+
+
+@pytest.mark.parametrize("how", ["subclass", "hook"])
+def test_seeds_together_train_the_forward_pass_the_model_has(task, how):
+    def model():
+        if how == "subclass":
+            return Squashed(task, depth=1, width=16)
+        made = rc.decoders.MLP(task, depth=1, width=16)
+        made.layers.register_forward_hook(lambda module, given, found: found.tanh())
+        return made
+
+    together = rc.train_seeds(model(), task, [0, 1], training=fast())
+    alone = [rc.train(model(), task, seed=seed, training=fast()) for seed in (0, 1)]
+    for a, b in zip(together, alone):
+        torch.testing.assert_close(a.losses[:5], b.losses[:5], rtol=1e-5, atol=0)
+
+
+def test_a_term_without_a_name_is_refused():
+    with pytest.raises(InputError, match="needs a name"):
+        check_terms([lambda model, batch: model.out.bias.sum()])
+
+
+def test_seeds_that_are_none_are_refused(task):
+    model = rc.decoders.MLP(task, width=8)
+    for seed in (1.5, -1, "a", True, 2**64, None):
+        with pytest.raises(InputError, match="A seed is a whole number"):
+            check_seed(seed)
+    with pytest.raises(InputError, match="A seed is a whole number"):
+        rc.train(model, task, seed=-1, training=fast(steps=1))
+    with pytest.raises(InputError, match=r"2 seeds need 2 checkpoint files. Got 1"):
+        rc.train_seeds(model, task, [0, 1], training=fast(steps=1), checkpoints=["only one"])
+
+
+def test_a_device_may_be_given_as_torch_names_it(task):
+    run = rc.train(rc.decoders.MLP(task, width=8), task, training=fast(steps=1), device=torch.device("cpu"))
+    assert run.steps == 1
 
 
 def test_history_has_the_mean_loss_between_evaluations(task):

@@ -137,6 +137,58 @@ def test_a_foreign_file_is_refused(task, tmp_path):
         checkpointed(task, tmp_path / "c")
 
 
+@pytest.mark.parametrize("damage", ["step", "shape", "history", "trace", "random"])
+def test_a_checkpoint_that_does_not_fit_is_refused_with_advice(task, tmp_path, damage):
+    checkpointed(task, tmp_path / "c")
+    tensors, metadata = files.read_tensors(tmp_path / "c")
+    facts = json.loads(metadata["facts"])
+    if damage == "step":
+        facts["step"] = 7
+    elif damage == "history":
+        facts["history"] = [1, 2]
+    elif damage == "shape":
+        tensors["model.out.bias"] = torch.zeros(3)
+    else:
+        del tensors["trace" if damage == "trace" else "random.cpu"]
+    files.write_tensors(tmp_path / "c", tensors, {**metadata, "facts": json.dumps(facts)})
+    with pytest.raises(StoreError, match=r"c does not fit .* Delete it, or train with --force"):
+        checkpointed(task, tmp_path / "c")
+
+
+class Weighted:
+    name = "weighted"
+
+    def __init__(self, weight):
+        self.weight = weight
+
+    def __call__(self, model, batch):
+        return self.weight * model.out.bias.square().sum()
+
+
+def test_a_checkpoint_of_another_weight_of_a_term_is_refused(task, tmp_path):
+    def train(weight):
+        return rc.train(rc.decoders.MLP(task, width=16), task, training=recipe("recommended", steps=20),
+                        checkpoint=tmp_path / "c", checkpoint_seconds=0.0, terms=[Weighted(weight)])  # fmt: skip
+
+    train(0.5)
+    train(0.5)
+    with pytest.raises(StoreError, match="belongs to a run with other settings"):
+        train(100.0)
+
+
+def test_ctrl_c_while_a_run_is_scored_loses_no_step(tmp_path, monkeypatch):
+    from recombine.training import loop
+
+    config = RunConfig.parse([*MODELS["cnn"], "seed=0"])
+    monkeypatch.setattr(loop, "WORTH_SAVING", 0.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            Store(tmp_path).train([config])
+    monkeypatch.setattr(loop.Loop, "_advance", lambda self: pytest.fail("a step is done again"))
+    assert Store(tmp_path).train([config])[0].facts["steps"] == 150
+
+
 def test_a_full_disk_leaves_the_last_good_checkpoint(task, tmp_path, monkeypatch):
     checkpointed(task, tmp_path / "c", steps=10)
     good = (tmp_path / "c").read_bytes()

@@ -93,7 +93,7 @@ def load(folder: str | Path) -> Decoder:
         if min(sizes.code_size, *sizes.image_shape, *sizes.factor_sizes) < 1:
             raise ValueError(f"sizes must be at least 1, got {sizes}")
         model: Decoder = DECODERS.build({k: v for k, v in config.items() if k != "sizes"}, sizes)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, MemoryError, RuntimeError) as error:
         raise StoreError(f"{folder / 'config.json'} does not describe a decoder: {error}") from error
     tensors, _ = read_tensors(folder / "model.safetensors")
     model.to(next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.get_default_dtype()))

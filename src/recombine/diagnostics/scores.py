@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from recombine.diagnostics.similarity import ssim
-from recombine.errors import StoreError
+from recombine.errors import InputError, StoreError
 from recombine.holdouts import Holdout
 from recombine.seeds import generator
 from recombine.task import Task
@@ -162,6 +162,8 @@ class Scores:
         """The metric over the first two factors (mean over the others), hold-out outlined."""
         from recombine.figures import landscape
 
+        if metric not in self.columns:
+            raise InputError(f"There is no metric {metric!r}. Metrics: {', '.join(self.columns)}.")
         return landscape(self.holdout, self.columns[metric].reshape(self.holdout.space.shape), metric, ax)
 
     def plot_samples(self, cells: Sequence[int] | None = None, *, n: int = 5, seed: int = 0) -> Figure:
@@ -170,7 +172,12 @@ class Scores:
 
         if self.model is None or self.task is None:
             raise StoreError("These scores were read without their model; use store.load(run).scores for pictures.")
-        chosen = torch.tensor(cells) if cells is not None else self.draw(n, seed)
+        chosen = torch.as_tensor(cells) if cells is not None else self.draw(n, seed)
+        if not len(chosen):
+            raise InputError("A picture needs at least one cell. Got none.")
+        n_cells = len(self.holdout.space)
+        if chosen.min() < 0 or chosen.max() >= n_cells:
+            raise InputError(f"Cells are numbered 0 … {n_cells - 1}. Got {chosen.tolist()}.")
         return samples(self.model, self.task, chosen)
 
     def draw(self, n: int, seed: int = 0) -> Int[Tensor, " cell"]:

@@ -22,6 +22,7 @@ def ssim(
     """
     if min(a.shape[-2:]) < 2 * RADIUS + 1:
         return a.new_full((len(a),), torch.nan)
+    kind, a, b = a.dtype, a.double(), b.double()  # variances are small differences of large numbers
     offsets = torch.arange(-RADIUS, RADIUS + 1, dtype=a.dtype, device=a.device)
     window = torch.exp(-offsets.square() / (2 * SIGMA**2))
     window = window / window.sum()
@@ -36,4 +37,4 @@ def ssim(
     c1, c2 = (K1 * data_range) ** 2, (K2 * data_range) ** 2
     ratio = (2 * mean_a * mean_b + c1) * (2 * covariance + c2)
     ratio = ratio / ((mean_a.square() + mean_b.square() + c1) * (var_a + var_b + c2))
-    return ratio.mean((-2, -1))
+    return ratio.mean((-2, -1)).to(kind)

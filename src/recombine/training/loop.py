@@ -24,17 +24,19 @@ from torch import Tensor, nn
 from recombine.decoders import Decoder
 from recombine.devices import resolve
 from recombine.diagnostics.scores import Scores, precision, score
-from recombine.errors import InputError, TrainingDiverged, TrainingInterrupted
+from recombine.errors import InputError, StoreError, TrainingDiverged, TrainingInterrupted
 from recombine.memory import keep_freed_memory
 from recombine.progress import ProgressBar
-from recombine.seeds import generator
+from recombine.seeds import check_seed, generator
 from recombine.task import Task
 from recombine.training.checkpoint import Checkpoint, Snapshot, settle, steps_done
 from recombine.training.data import Examples, Order, check_data, drawn_rows
 from recombine.training.interrupt import interruptible
-from recombine.training.objective import LossTerm, Single, Stacked
+from recombine.training.objective import LossTerm, Single, Stacked, check_terms
 from recombine.training.recipe import Paper, Training
 from recombine.training.recipe import recipe as recipe_by_name
+
+WORTH_SAVING = 1.0  # seconds of training
 
 
 @dataclass
@@ -76,7 +78,7 @@ def train(
     training: Training | str | None = None,
     terms: Sequence[LossTerm] = (),
     fresh: bool = True,
-    device: str = "auto",
+    device: str | torch.device = "auto",
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 60.0,
     progress: bool | None = None,
@@ -100,6 +102,7 @@ def train(
         TrainingDiverged: If the loss becomes NaN or infinite.
         TrainingInterrupted: On Ctrl-C or SIGTERM, after saving.
     """
+    seed = check_seed(seed)
     if fresh and isinstance(model, Decoder):
         model.initialize(seed)
     paths = None if checkpoint is None else [checkpoint]
@@ -115,7 +118,7 @@ def train_seeds(
     *,
     training: Training | str | None = None,
     terms: Sequence[LossTerm] = (),
-    device: str = "auto",
+    device: str | torch.device = "auto",
     checkpoints: Sequence[str | Path] | None = None,
     checkpoint_seconds: float = 60.0,
     progress: bool | None = None,
@@ -132,9 +135,11 @@ def train_seeds(
         task, training, terms, device, checkpoint_seconds, progress: As in `train`.
         checkpoints: One file per seed, see `train`.
     """
-    seeds = list(seeds)
+    seeds = [check_seed(seed) for seed in seeds]
     if len(set(seeds)) != len(seeds):
         raise InputError(f"Each seed may occur once. Got {seeds}.")
+    if checkpoints is not None and len(checkpoints) != len(seeds):
+        raise InputError(f"{len(seeds)} seeds need {len(seeds)} checkpoint files. Got {len(checkpoints)}.")
     if not isinstance(model, Decoder):
         raise InputError(
             "Several seeds need a decoder that knows its initial weights (recombine.decoders). "
@@ -155,8 +160,8 @@ def train_seeds(
         # stacked even if it is one seed: what is left of a batch after a kill is computed as the whole batch was
         loop = Loop(copies, task, [seeds[i] for i in group], recipe, terms, device, paths, stacked=together)
         loop.run(checkpoint_seconds, progress)
-        if len(group) > 1 and checkpoints:  # a kill while the results are written must not part the seeds
-            loop.save()
+        if checkpoints and (len(group) > 1 or loop.seconds > WORTH_SAVING):
+            loop.save()  # a kill or a full disk while results are written must not part the seeds, nor lose the work
         for i, outcome in zip(group, loop.outcomes()):
             if isinstance(outcome, TrainingDiverged) and len(group) > 1:
                 # alone, to tell the sick seed from the healthy
@@ -174,7 +179,7 @@ def _recipe(training: Training | str | None) -> Training:
 
 
 def _alone(
-    model: Decoder, task: Task, seed: int, training: Training, terms: Sequence[LossTerm], device: str
+    model: Decoder, task: Task, seed: int, training: Training, terms: Sequence[LossTerm], device: str | torch.device
 ) -> Run | TrainingDiverged:
     """Train one seed by itself: a seed that diverges may take those batched with it along, by NaN times zero."""
     copies = [copy.deepcopy(model).initialize(seed)]
@@ -213,7 +218,7 @@ class Loop:
         seeds: Sequence[int],
         training: Training,
         terms: Sequence[LossTerm],
-        device: str,
+        device: str | torch.device,
         checkpoints: Sequence[str | Path] | None,
         stacked: bool = False,
     ) -> None:
@@ -224,6 +229,7 @@ class Loop:
         self._check_fit()
         check_data(task, training)
         terms = [*training.loss_terms(), *terms]
+        check_terms(terms)
         self.program = Stacked(models, terms) if stacked or len(models) > 1 else Single(models[0], terms)
         self.examples = Examples(task, training, self.device, self.dtype)
         rows = [drawn_rows(self.examples, training, seed) for seed in seeds]
@@ -292,11 +298,14 @@ class Loop:
             type(self.models[index]).__name__,
             getattr(self.models[index], "config", None),
             self.training.model_dump(),
-            self.task.scene.config,
-            self.task.encoding.config,
+            *(
+                [type(part).__qualname__, getattr(part, "config", None) or getattr(part, "__dict__", None)]
+                for part in (self.task.scene, self.task.encoding, *self.program.objective.terms)
+            ),
         ]
         parts += [self.task.holdout.hash, self.task.inverse, shapes, self.program.objective.names]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        text = json.dumps(parts, sort_keys=True, default=lambda part: type(part).__qualname__)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def run(self, checkpoint_seconds: float, progress: bool | None) -> None:
         """Go on from the checkpoints, if there are any, to the end."""
@@ -496,20 +505,28 @@ class Loop:
             return
         assert len(snapshots) == len(self.seeds)
         assert len({s.facts["step"] for s in snapshots}) == 1
-        self.step = self.checked = snapshots[0].facts["step"]
-        torch.set_rng_state(snapshots[0].tensors["random.cpu"])
-        if self.device.type == "cuda":
-            torch.cuda.set_rng_state(snapshots[0].tensors["random.cuda"], self.device)
-        with torch.no_grad():
-            for i, snapshot in enumerate(snapshots):
-                self._restore(i, snapshot)
+        try:
+            self.step = self.checked = snapshots[0].facts["step"]
+            torch.set_rng_state(snapshots[0].tensors["random.cpu"])
+            if self.device.type == "cuda":
+                torch.cuda.set_rng_state(snapshots[0].tensors["random.cuda"], self.device)
+            with torch.no_grad():
+                for i, snapshot in enumerate(snapshots):
+                    self._restore(i, snapshot)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise StoreError(
+                f"{self.checkpoints[0].path} does not fit the run it names ({error}). Delete it, or train with --force."
+            ) from error
 
     def _restore(self, index: int, snapshot: Snapshot) -> None:
         state, facts = self.state[index], snapshot.facts
-        state.history, state.best = facts["history"], facts["best"]
+        state.history, state.best = [dict(row) for row in facts["history"]], facts["best"]
         state.without_improvement, state.stopped = facts["without_improvement"], facts["stopped"]
         self._reserve_trace(self.step)
-        self.trace[index, : self.step] = snapshot.tensors["trace"].to(self.device)
+        trace = snapshot.tensors["trace"]
+        if len(trace) != self.step:
+            raise ValueError(f"it stands at step {self.step} but has the losses of {len(trace)}")
+        self.trace[index, : self.step] = trace.to(self.device)
         for name, target in self.program.tensors(index).items():
             target.copy_(snapshot.tensors[f"model.{name}"])
         if state.stopped:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
+
+from recombine.errors import InputError
 
 
 class Batch(NamedTuple):
@@ -34,6 +36,23 @@ class LossTerm(Protocol):
     def __call__(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]: ...
 
 
+RECORDED = ("step", "learning_rate", "loss", "mse", "id_mse", "ood_mse")  # the history's own columns
+
+
+def check_terms(terms: Sequence[object]) -> None:
+    """Raise if a term has no name of its own under which its value can be recorded."""
+    seen = set()
+    for term in terms:
+        name = getattr(term, "name", None)
+        if not isinstance(name, str) or not name:
+            raise InputError(f"A loss term needs a name, under which its value is recorded. {term!r} has none.")
+        if name in RECORDED:
+            raise InputError(f"{name!r} is a column of the history already. Give the loss term another name.")
+        if name in seen:
+            raise InputError(f"Two loss terms are named {name!r}. Give one of them another name.")
+        seen.add(name)
+
+
 class Objective(nn.Module):
     """Loss of one batch under one model: the column of the total, the squared error and each term."""
 
@@ -54,9 +73,17 @@ class Objective(nn.Module):
             outputs = self.model(inputs)
         assert outputs is not None
         error = F.mse_loss(outputs, targets)
-        extra = [term(self.model, Batch(inputs, targets, outputs, progress)) for term in self.terms]
+        batch = Batch(inputs, targets, outputs, progress)
+        extra = [_number(term.name, term(self.model, batch)) for term in self.terms]
         total = torch.stack([error, *extra]).sum() if extra else error
         return torch.stack([total, error, *extra])
+
+
+def _number(name: str, value: object) -> Float[Tensor, ""]:
+    if not isinstance(value, Tensor) or value.ndim:
+        got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        raise InputError(f"The loss term {name!r} must give a single number as a tensor. Got {got}.")
+    return value
 
 
 class Single:
@@ -102,6 +129,7 @@ class Stacked:
         self.buffers = {k.removeprefix("model."): v for k, v in buffers.items()}
         self._losses = vmap(self._one_loss, in_dims=(0, 0, 0, 0, 0, None), randomness="different")
         self._outputs = vmap(self._one_output, in_dims=0, randomness="different")
+        self._quicker = _quicker(self.objective.model)
 
     def _one_loss(
         self, p: dict, b: dict, inputs: Tensor, targets: Tensor, outputs: Tensor, progress: float
@@ -113,9 +141,8 @@ class Stacked:
         return functional_call(self.objective.model, {**p, **b}, (inputs,))
 
     def _forward(self, inputs: Float[Tensor, "seed batch ..."]) -> Float[Tensor, "seed batch ..."]:
-        quicker = getattr(self.objective.model, "stacked_forward", None)
-        if quicker is not None:
-            return quicker(self.parameters, inputs)
+        if self._quicker is not None:
+            return self._quicker(self.parameters, inputs)
         return self._outputs(self.parameters, self.buffers, inputs)
 
     def losses(self, inputs: Tensor, targets: Tensor, progress: float) -> Float[Tensor, "seed column"]:
@@ -134,3 +161,14 @@ class Stacked:
 
     def mode(self, training: bool) -> None:
         self.objective.train(training)
+
+
+def _quicker(model: nn.Module) -> Callable[..., Tensor] | None:
+    """The model's `stacked_forward`, unless a subclass or a hook has changed what `forward` does."""
+    changed = any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    for owner in type(model).__mro__:  # the class that says last what the model computes must say both
+        if "stacked_forward" in vars(owner):
+            return None if changed else model.stacked_forward  # pyright: ignore[reportReturnType]
+        if "forward" in vars(owner):
+            return None
+    return None
