@@ -80,21 +80,26 @@ class Trained:
 
 def train(
     model: nn.Module,
-    data: BumpData,
+    data: Dataset,
     steps: int,
     batch: int = 32,
     check: Callable[[], bool] | None = None,
     check_every: int = 10,
+    penalty: Callable[[], Tensor] | None = None,
+    weight_decay: float = 0.01,
+    workers: int = 2,
 ) -> Trained:
     """Train for some steps, or until `check`, called every so many steps, says that it is enough."""
-    loader = DataLoader(data, batch_size=batch, shuffle=True, num_workers=2)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    loader = DataLoader(data, batch_size=batch, shuffle=True, num_workers=workers)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=weight_decay)
     losses, checking = [], 0.0
     started = time.perf_counter()
     for _ in range(math.ceil(steps / len(loader))):
         for code, image in loader:
             optimizer.zero_grad()
             loss = F.mse_loss(model(code), image)
+            if penalty is not None:
+                loss = loss + penalty()
             loss.backward()
             optimizer.step()
             losses.append(loss.item())

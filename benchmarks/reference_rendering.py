@@ -2,21 +2,24 @@
 
     python -m benchmarks.reference_rendering
 
-The plain version follows the formulas sample by sample: each sample looks up the modes of its own factor values, builds
-its own two maps from them, and the seeds are trained one after the other. It shares nothing with the library.
+The plain version follows the formulas sample by sample: each sample looks up the modes of its own factor values and
+builds its own two maps from them; the seeds are trained one after the other, by the plain loop of `reference.py`. It
+shares nothing with the library.
 """
 
 from __future__ import annotations
 
-import time
+import random
 from collections.abc import Iterator
 from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 import recombine as rc
+from benchmarks import reference
 from benchmarks.measure import Row, interleaved, medians
 
 SIDE, CORNER, SIGMA, BATCH = 32, 12, 1.5, 32
@@ -69,29 +72,37 @@ class PlainRendered(nn.Module):
         return entropy * disorder + variance * (self.rows.var(-1).sum() + self.columns.var(-1).sum())
 
 
-def images(values: Tensor) -> Tensor:
-    """Bumps on a grid with pixel centres at half-integers."""
+class CellData(Dataset):
+    """ID samples drawn with replacement, each rendered on its own: ((x, y), bump image)."""
+
+    def __init__(self, samples: int, seed: int = 0) -> None:
+        draws = random.Random(seed)
+        self.samples = []
+        while len(self.samples) < samples:
+            x, y = draws.randrange(SIDE), draws.randrange(SIDE)
+            if not (x >= CORNER and y >= CORNER):
+                self.samples.append((torch.tensor([x, y]), image(x, y)))
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return self.samples[index]
+
+
+def image(x: float, y: float) -> Tensor:
+    """A bump on a grid with pixel centres at half-integers."""
     pixels = torch.arange(SIDE) + 0.5
-    x, y = (torch.exp(-((pixels - values[:, axis, None]) ** 2) / (2 * SIGMA**2)) for axis in (0, 1))
-    return y[:, :, None] * x[:, None, :]
+    return torch.exp(-((pixels[None, :] - x) ** 2 + (pixels[:, None] - y) ** 2) / (2 * SIGMA**2))
 
 
-def train_plainly(seed: int, steps: int) -> float:
+def train_plainly(seed: int, data: CellData, steps: int, workers: int) -> float:
     """Seconds of training one seed with both penalties."""
     torch.manual_seed(seed)
     model = PlainRendered()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-4)
-    cells = torch.cartesian_prod(torch.arange(SIDE), torch.arange(SIDE))
-    cells = cells[~((cells >= CORNER).all(1))]
-    targets = images(cells)
-    started = time.perf_counter()
-    for _ in range(steps):
-        chosen = torch.randint(len(cells), (BATCH,))
-        loss = F.mse_loss(model(cells[chosen]), targets[chosen]) + model.penalties()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return time.perf_counter() - started
+    return reference.train(
+        model, data, steps, BATCH, penalty=model.penalties, weight_decay=1e-4, workers=workers
+    ).seconds
 
 
 def task() -> rc.Task:
@@ -103,7 +114,7 @@ def task() -> rc.Task:
 def rendering(scale: Scale) -> Iterator[Row]:
     """Several seeds of the factor-rendered decoder with both penalties, against the plain version seed by seed."""
     seeds, steps = scale.seeds_together, max(1, scale.samples // BATCH)
-    problem = task()
+    problem, data = task(), CellData(steps * BATCH)
     model = rc.decoders.FactorRendered(problem)
     training = rc.recipe("low_rank", steps=steps, evaluate_every=steps, evaluate_cells=1)
 
@@ -111,15 +122,17 @@ def rendering(scale: Scale) -> Iterator[Row]:
         runs = rc.train_seeds(model, problem, range(seeds), training=training)
         return seeds * steps * BATCH / runs[0].seconds
 
-    def plain() -> float:
-        each = [train_plainly(seed, steps) for seed in range(min(seeds, 2))]  # the others would repeat these
+    def plain(workers: int) -> float:
+        each = [train_plainly(seed, data, steps, workers) for seed in range(min(seeds, 2))]  # the others repeat these
         return len(each) * steps * BATCH / sum(each)
 
-    measured = interleaved(scale.repeats, ours=ours, reference=plain)
+    measured = interleaved(scale.repeats, ours=ours, reference=lambda: plain(2), alone=lambda: plain(0))
     middle = medians(measured)
     raw = {"ours_per_second": middle["ours"], "reference_per_second": middle["reference"], "measured": measured}
     name = f"factor-rendered N={SIDE} batch {BATCH}, {seeds} seeds: samples/s, ours / plain"
     yield Row(name, middle["ours"] / middle["reference"], TARGET, raw)
+    alone = {"reference_per_second": middle["alone"]}
+    yield Row("… whose samples its own process hands out", middle["ours"] / middle["alone"], None, alone)
 
 
 def main() -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from benchmarks import reference
+from benchmarks import reference, reference_rendering
 from benchmarks.cases import CASES, cnn_mflop, task
 from torch import nn
 
 import recombine as rc
 from recombine.decoders.cnn import SameConvolution
+from recombine.training.penalties import Entropy, Variance
 
 ROOT = Path(__file__).parents[1]
 
@@ -78,6 +79,22 @@ def test_models_agree(ours, plain):
     twin = reference_with_weights_of(model, plain())
     codes = torch.stack([reference.bump_code(x, 27 - x) for x in range(28)])
     torch.testing.assert_close(twin(codes), model(codes), atol=1e-5, rtol=0)
+
+
+def test_the_plain_rendered_network_computes_the_same():
+    problem = reference_rendering.task()
+    ours, plain = rc.decoders.FactorRendered(problem).initialize(0), reference_rendering.PlainRendered()
+    for name in ("strengths", "rows", "columns"):
+        given = getattr(ours.renderer, name).detach()
+        getattr(plain, name).data = given.reshape(getattr(plain, name).shape)
+    plain.head.load_state_dict(dict(zip(plain.head.state_dict(), ours.layers.state_dict().values())))
+    data = reference_rendering.CellData(40)
+    cells, images = (torch.stack(parts) for parts in zip(*data.samples))
+    torch.testing.assert_close(plain(cells), ours(problem.inputs(cells.float())), atol=1e-6, rtol=1e-4)
+    torch.testing.assert_close(images, problem.targets(cells.float()))
+    assert not problem.holdout.contains(cells.float()).any()
+    penalty = Entropy()(ours) + Variance()(ours)
+    torch.testing.assert_close(plain.penalties(), penalty, rtol=1e-4, atol=0)
 
 
 def test_training_agrees_in_kind():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,8 @@ class Checkpoint:
         """The last snapshot, or None if there is none yet."""
         if not self.path.exists():
             return None
-        tensors, metadata = read_tensors(self.path)
+        with _advised():
+            tensors, metadata = read_tensors(self.path)
         if metadata.get("format") != FORMAT:
             raise StoreError(
                 f"{self.path} is no checkpoint of this version (format {metadata.get('format')!r}, expected "
@@ -97,6 +99,14 @@ def discard(path: Path) -> None:
     _next(path).unlink(missing_ok=True)
 
 
+@contextmanager
+def _advised() -> Iterator[None]:
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(f"{error} Delete it, or train with --force.") from error
+
+
 def _facts(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
     try:
         facts = json.loads(metadata["facts"])
@@ -111,4 +121,6 @@ def steps_done(path: Path) -> int | None:
     """At which step a checkpoint file stands; None if there is none. Only its header is read."""
     if not path.exists():
         return None
-    return _facts(path, read_metadata(path))["step"]
+    with _advised():
+        metadata = read_metadata(path)
+    return _facts(path, metadata)["step"]
