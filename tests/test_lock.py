@@ -82,6 +82,16 @@ def test_a_holder_elsewhere_lives_as_long_as_its_heart_beats(path):
         assert json.loads(path.read_text())["token"] == lock.me.token
 
 
+def test_what_killed_processes_left_while_taking_the_lock_is_cleared_away(path):
+    old = time.time() - module.STALE - 1
+    for name in (".lock.0123.part", ".lock.4567", ".lock.89ab.part", "other.part"):
+        (path.parent / name).write_text("")
+        if name != ".lock.89ab.part":  # someone may be taking the lock just now
+            os.utime(path.parent / name, (old, old))
+    with Lock(path):
+        assert {p.name for p in path.parent.iterdir()} == {".lock", ".lock.89ab.part", "other.part"}
+
+
 def test_the_heart_beats(path, monkeypatch):
     monkeypatch.setattr(module, "BEAT", 0.02)
     monkeypatch.setattr(module, "_heart", None)  # a thread that knows the short beat

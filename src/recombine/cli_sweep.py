@@ -238,6 +238,8 @@ def show_results(
         shown = whole.grouped() if group else whole
         for run_id, why in whole.skipped.items():
             typer.echo(f"left out {run_id}: {why}", err=True)
+        if not whole.rows:
+            typer.echo(f"note: no run in {folder} is finished.", err=True)
         for path in save or []:
             shown.write(path)
         if plot is not None:

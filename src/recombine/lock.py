@@ -68,9 +68,17 @@ class Lock:
                     self._remove_if_dead(now)
             finally:
                 draft.unlink(missing_ok=True)
+            self._clear_away(now)
         except OSError as error:
             raise StoreError(f"Cannot write to {self.path.parent}: {error.strerror}. Choose another --out.") from error
         _beat(self)
+
+    def _clear_away(self, now: float) -> None:
+        """Delete what processes left that were killed while they took the lock."""
+        for left in self.path.parent.glob(f"{self.path.name}.*"):
+            with contextlib.suppress(FileNotFoundError):
+                if now - left.stat().st_mtime > STALE:
+                    left.unlink()
 
     def _appear(self, draft: Path) -> bool:
         """Make the file in one step; False if there is one."""

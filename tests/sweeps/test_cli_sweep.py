@@ -30,6 +30,12 @@ def done(tmp_path_factory):
     return out
 
 
+def test_an_empty_table_says_so(tmp_path):
+    answer = call("sweep", "table", tmp_path, "--json")
+    assert json.loads(answer.stdout) == []
+    assert f"no run in {tmp_path} is finished" in answer.stderr
+
+
 def test_sweep_status_and_table_are_told_apart(done, tmp_path):
     assert "0 of 0" not in call("sweep", "status", done).stdout
     assert "3 of 3 runs finished" in call("sweep", "status", done).stdout
