@@ -76,7 +76,7 @@ def test_a_diverging_seed_leaves_the_others_stored(tmp_path, monkeypatch):
 
     def one_fails(*args, **keywords):
         runs = original(*args, **keywords)
-        raise TrainingDiverged("seed 0 diverged", finished=runs[1:])
+        raise TrainingDiverged({0: "seed 0 diverged"}, finished=runs[1:])
 
     monkeypatch.setattr(module, "train_seeds", one_fails)
     with pytest.raises(TrainingDiverged):

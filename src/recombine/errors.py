@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -27,10 +27,14 @@ class LockHeld(StoreError):
 
 
 class TrainingDiverged(RecombineError):
-    """The loss of a seed became NaN or infinite. `finished` has the runs of the other seeds trained with it."""
+    """The loss of some seeds became NaN or infinite.
 
-    def __init__(self, message: str = "", finished: Sequence[Any] = ()) -> None:
-        super().__init__(message)
+    `by_seed` says of each of them why; `finished` has the runs of the other seeds trained with them.
+    """
+
+    def __init__(self, by_seed: Mapping[int, str], finished: Sequence[Any] = ()) -> None:
+        super().__init__("\n".join(by_seed.values()))
+        self.by_seed = dict(by_seed)
         self.finished = list(finished)
 
 

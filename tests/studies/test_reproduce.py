@@ -185,7 +185,7 @@ def test_a_run_that_fails_is_told_and_the_rest_goes_on(tmp_path, monkeypatch):
 
     def train(self, configs, **options):
         if configs[0].encoding["kind"] == "ramp":
-            raise TrainingDiverged("The loss became NaN at step 3.")
+            raise TrainingDiverged({0: "The loss became NaN at step 3."})
         return original(self, configs, **options)
 
     monkeypatch.setattr(Store, "train", train)

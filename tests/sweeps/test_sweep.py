@@ -113,6 +113,13 @@ def test_a_run_that_raises_is_reported_and_the_others_go_on(tmp_path):
     assert "too high" in sweeps.status(tmp_path / "runs").failed[wanted[1].hash]
 
 
+def test_each_seed_of_a_batch_is_told_its_own_failure(tmp_path):
+    wanted = configs("decoder.kind=mlp", "training.learning_rate=1e18", "seed=0,1")
+    told = {failure.run: failure.error for failure in sweep(wanted, tmp_path / "runs").failed}
+    assert [told[c.hash].count("The loss of seed") for c in wanted] == [1, 1]
+    assert all(f"seed {c.seed} is not" in told[c.hash] for c in wanted)
+
+
 def test_failures_are_told_as_they_happen(tmp_path, capsys):
     wanted = configs("decoder.kind=cnn", "decoder.depth=2", "training.learning_rate=1e18")
     sweep(wanted, tmp_path / "runs", quiet=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 from recombine.config import RunConfig
 from recombine.decoders import DECODERS
-from recombine.errors import LockHeld, RecombineError, TrainingInterrupted
+from recombine.errors import LockHeld, RecombineError, TrainingDiverged, TrainingInterrupted
 from recombine.store import Store
 from recombine.sweeps.executor import Job, Output
 
@@ -86,8 +86,10 @@ def _train(store: Store, configs: Sequence[RunConfig], payload: Mapping[str, Any
     except TrainingInterrupted:
         interrupted = True
     except (RecombineError, MemoryError, RuntimeError, OSError) as error:
-        told = [str(error) if isinstance(error, RecombineError) else repr(error), traceback.format_exc()]
-        failed = {c.hash: told for c in configs if not store.is_finished(c)}
+        told = str(error) if isinstance(error, RecombineError) else repr(error)
+        by_seed = error.by_seed if isinstance(error, TrainingDiverged) else {}
+        trace = traceback.format_exc()
+        failed = {c.hash: [by_seed.get(c.seed, told), trace] for c in configs if not store.is_finished(c)}
     finished = [c.hash for c in configs if store.is_finished(c)]
     return {
         "finished": finished,

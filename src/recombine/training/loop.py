@@ -153,7 +153,7 @@ def train_seeds(
     for i in range(len(seeds)):
         key = (checkpoints and steps_done(Path(checkpoints[i]))) if together else i
         groups.setdefault(key, []).append(i)
-    outcomes: list[Run | TrainingDiverged] = [TrainingDiverged()] * len(seeds)
+    outcomes: list[Run | TrainingDiverged] = [TrainingDiverged({})] * len(seeds)
     for group in groups.values():
         copies = [copy.deepcopy(model).initialize(seeds[i]) for i in group]
         paths = None if checkpoints is None else [checkpoints[i] for i in group]
@@ -192,7 +192,7 @@ def _all_finished(outcomes: Sequence[Run | TrainingDiverged]) -> list[Run]:
     runs = [o for o in outcomes if isinstance(o, Run)]
     errors = [o for o in outcomes if isinstance(o, TrainingDiverged)]
     if errors:
-        raise TrainingDiverged("\n".join(map(str, errors)), finished=runs)
+        raise TrainingDiverged({seed: why for e in errors for seed, why in e.by_seed.items()}, finished=runs)
     return runs
 
 
@@ -391,11 +391,12 @@ class Loop:
     def _diverge(self, index: int, step: int, columns: list[str]) -> None:
         rate = self.training.learning_rate_at(min(step, self.total - 1), self.total)
         self.state[index].stopped = True
-        self.state[index].diverged = TrainingDiverged(
+        why = (
             f"The loss of seed {self.seeds[index]} is not a finite number at step {step} ({', '.join(columns)}). "
             f"Likely causes: a learning rate that is too high (it was {rate:.2g}; try a third, or a warm-up), "
             "a loss term with an infinite gradient, or inputs that are not finite."
         )
+        self.state[index].diverged = TrainingDiverged({self.seeds[index]: why})
 
     def _evaluate(self) -> str:
         """Add a row to each seed's history, apply the early stop, and return the note for the progress bar."""
