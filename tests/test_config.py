@@ -11,6 +11,12 @@ from recombine.decoders import DECODERS
 from recombine.errors import InputError
 
 
+def message_of(words) -> str:
+    with pytest.raises(InputError) as error:
+        RunConfig.parse(words)
+    return str(error.value)
+
+
 def test_the_defaults_are_the_papers_standard_setting():
     config = RunConfig.parse([])
     assert config.decoder == {"kind": "cnn", "depth": 4, "width": 64}
@@ -121,6 +127,22 @@ def test_wrong_values_are_errors(words, message):
 def test_hold_outs_that_leave_nothing_to_learn_or_test_are_errors(words, message):
     with pytest.raises(InputError, match=message):
         RunConfig.parse(words).task()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["holdout=" + '{"kind":"all_but","part":' * 400 + '{"kind":"centre"}' + "}" * 400],
+        ["scene.factors.x=" + "[" * 900 + "]" * 900],
+        ["seed=" + "[" * 100_000],
+        [".".join(["holdout", *["part"] * 2000, "kind"]) + "=centre"],
+    ],
+    ids=["parts", "lists", "too deep to be read", "dots"],
+)
+def test_configurations_nested_too_deeply_are_errors(words):
+    message = message_of([*words, "decoder.widht=3"])
+    assert "nested more than 100 levels deep" in message
+    assert len(message) < 1000
 
 
 def test_unseen_values_are_allowed_when_asked_for():

@@ -25,7 +25,7 @@ from recombine.encodings import ENCODINGS
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
 from recombine.holdouts import HOLDOUTS
-from recombine.registry import Family, nearest
+from recombine.registry import TOO_DEEP, Family, check_nesting, nearest
 from recombine.scenes import SCENES
 from recombine.task import Task
 from recombine.training.data import check_data
@@ -152,6 +152,7 @@ class RunConfig:
 def _check_mapping(given: Any) -> None:
     if not isinstance(given, Mapping):
         raise InputError(f"A configuration is a JSON object with groups {', '.join(DEFAULTS)}. Got {given!r}.")
+    check_nesting(given)
 
 
 def _hash(config: Mapping[str, Any]) -> str:
@@ -194,3 +195,5 @@ def plain_value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+    except RecursionError:
+        raise InputError(f"{text[:20]}…: {TOO_DEEP}") from None

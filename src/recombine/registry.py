@@ -21,7 +21,7 @@ import difflib
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -34,6 +34,12 @@ Width = Annotated[float, Field(ge=1e-3, allow_inf_nan=False)]  # narrower ones u
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
+
+MOST_NESTED = 100  # parts within parts; Python's own stack ends somewhere above
+TOO_DEEP = (
+    f"This is nested more than {MOST_NESTED} levels deep. Write parts side by side instead, for example those of an "
+    "any_of in one list."
+)
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -137,10 +143,30 @@ M = TypeVar("M", bound=BaseModel)
 
 def validate(model: type[M], given: Mapping[str, Any], where: str, prefix: str = "") -> M:
     """Validate, turning all of pydantic's complaints into one error in the user's words."""
+    check_nesting(given)
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:
         raise InputError("\n".join(complaints(error, model, where, prefix))) from None
+
+
+def check_nesting(given: Mapping[str, Any]) -> None:
+    """Refuse what is nested so deeply that checking, copying or writing it would exceed Python's stack."""
+    level: list[Any] = [given]
+    for _ in range(MOST_NESTED + 2):  # a run has its groups around the parts
+        level = [inner for outer in level for inner in _nested(outer)]
+        if not level:
+            return
+    raise InputError(TOO_DEEP)
+
+
+def _nested(outer: Mapping[str, Any] | list[Any]) -> Iterator[Mapping[str, Any] | list[Any]]:
+    """The parts of a configuration, one by one or in lists."""
+    for value in outer.values() if isinstance(outer, Mapping) else outer:
+        if isinstance(value, Mapping):
+            yield value
+        elif isinstance(value, list):
+            yield from (inner for inner in value if isinstance(inner, Mapping | list))
 
 
 def complaints(error: ValidationError, model: type[BaseModel], where: str, prefix: str = "") -> Iterable[str]:
