@@ -101,6 +101,8 @@ def test_all_errors_come_at_once_with_the_nearest_names():
         (["decoder.depth=true"], "Got True"),
         (["encoding.width=-1"], "greater than or equal to 0.001. Got -1"),
         (["encoding.width=NaN"], "finite"),
+        (["encoding.width=1e155"], "less than or equal to 1000000000. Got 1e.155"),
+        (["scene.sigma=1e155"], "less than or equal to 1000000000. Got 1e.155"),
         (["scene.factors.x=0"], "size must be a whole number"),
         (["scene.factors=7"], "scene.factors is wrong"),
         (["decoder=7"], "decoder must be a group of keys"),
@@ -127,6 +129,31 @@ def test_wrong_values_are_errors(words, message):
 def test_hold_outs_that_leave_nothing_to_learn_or_test_are_errors(words, message):
     with pytest.raises(InputError, match=message):
         RunConfig.parse(words).task()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["encoding.width=1e9"], r"encoding Bump\(width=.*\) does not suit factor 'x': its values 0 and 1 have"),
+        (
+            ["encoding.kind=positional", "encoding.base=1e-300"],
+            r"encoding Positional\(.*base=1e-300\) does not suit factor 'x': the code of its value 0 is not",
+        ),
+        (
+            ["encoding.kind=mixed", 'encoding.factors={"x":{"kind":"ramp"},"y":{"kind":"bump","width":1e8}}'],
+            r"encoding Mixed\(.*\) does not suit factor 'y': its values 0 and 1 have",
+        ),
+        (
+            ["scene.columns=100", 'scene.factors.x={"kind":"discrete","size":40,"low":2.0,"step":1e-9}', "holdout.lo=2",
+             "holdout.hi=2", 'holdout.factors=["y"]'],
+            "does not suit factor 'x': its values 2 and 2 have the same code",
+        ),
+    ],
+)  # fmt: skip
+def test_codes_that_do_not_tell_values_apart_are_errors(words, message):
+    config = RunConfig.parse([*words, "training.allow_unseen=true"])
+    with pytest.raises(InputError, match=message):
+        config.check()
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,7 @@ class RunConfig:
     def check(self) -> None:
         """Raise if its parts do not fit together: what only shows when they are built."""
         task = self.task()
+        task.encoding.check()
         model, recipe = self.model(task), self.recipe()
         check_data(task, recipe)
         values = task.space.values(torch.zeros(2, dtype=torch.long))

@@ -30,7 +30,7 @@ from recombine.errors import InputError
 
 Count = Annotated[int, Field(ge=1, le=2**40)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Width = Annotated[float, Field(ge=1e-3, allow_inf_nan=False)]  # narrower ones underflow to 0/0
+Width = Annotated[float, Field(ge=1e-3, le=1e9, allow_inf_nan=False)]  # narrower: underflow to 0/0; wider: flat
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
