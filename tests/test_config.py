@@ -94,6 +94,65 @@ def test_all_errors_come_at_once_with_the_nearest_names():
 
 
 @pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (
+            ["scene.factor.x=8"],
+            ["'scene.factor' of scene 'bump' (did you mean 'scene.factors'?)", "scene.columns, scene.factors."],
+        ),
+        (["holdout.knd=corner"], ["did you mean 'holdout.kind'?"]),
+        (["encoding.kind=onehot", "encoding.kid=ramp"], ["(did you mean 'encoding.kind'?). It takes no parameters."]),
+        (
+            ["encoding.kind=mixed",
+             'encoding.factors={"x":{"kind":"bump","widht":2},"y":{"kind":"ramp","normalised":true,"flg":true}}'],
+            [
+                "The 'encoding.factors' parameter of encoding 'mixed' is wrong at 'x': Unknown parameter 'widht' of "
+                "encoding 'bump' (did you mean 'width'?).",
+                "is wrong at 'y': Unknown parameter 'normalised' of encoding 'ramp' (did you mean 'normalized'?).",
+                "is wrong at 'y': Unknown parameter 'flg' of encoding 'ramp' (did you mean 'flag'?).",
+            ],
+        ),
+        (
+            ["holdout.kind=any_of", 'holdout.parts=[{"kind":"cornr"},{"kind":"cros"},5]'],
+            [
+                "The 'holdout.parts' parameter of holdout 'any_of' is wrong at place 1: There is no holdout of kind "
+                "'cornr' (did you mean 'corner'?).",
+                "is wrong at place 2: There is no holdout of kind 'cros' (did you mean 'cross'?).",
+                "is wrong at place 3: input should be a valid dictionary. Got 5 instead.",
+            ],
+        ),
+        (
+            ["holdout.kind=runs", f"holdout.lengths={[0.5] * 30}"],
+            ["is wrong at place 20: input should be a valid integer", "of holdout 'runs' is wrong at 10 more places."],
+        ),
+        (
+            ['training.terms={"entropy":{"weigth":1},"varience":{}}'],
+            ["'weigth' of loss term 'entropy' (did you mean 'weight'?)", "'varience' (did you mean 'variance'?)"],
+        ),
+        (
+            ['scene.factors={"x":{"kind":"cyclic","sise":8,"hue":1},"y":2.5,"z":null,"w":0}'],
+            [
+                "scene.factors is wrong: Factor 'x': a factor is a number of values, or has kind, size and perhaps low "
+                "and step. Unknown: 'sise' (did you mean 'size'?), 'hue'. Missing: size.",
+                "Factor 'y': a factor is a number of values, or has kind, size and perhaps low and step. Got 2.5.",
+                "Factor 'z': a factor is a number of values",
+                "Factor 'w': a factor's size must be a whole number of values, at least 1. Got 0",
+                "Example: scene.factors.x=32",
+            ],
+        ),
+        (["scene.factors=null"], ['scene.factors is wrong: Factors are given by name, as in {"x": 28, ', "Got None."]),
+        (["scene.factors.self=5", "scene.factors.x=true"], ["Factor 'x': a factor's size must be", "Got True"]),
+    ],
+)  # fmt: skip
+def test_every_mistake_is_told_by_name(words, parts):
+    message = message_of(words)
+    for part in parts:
+        assert part in message
+    for pythons_own in ("object", "argument", "NoneType"):
+        assert pythons_own not in message
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["decoder.depth=0"], "greater than or equal to 1. Got 0"),
@@ -144,7 +203,7 @@ def test_hold_outs_that_leave_nothing_to_learn_or_test_are_errors(words, message
             r"encoding Mixed\(.*\) does not suit factor 'y': its values 0 and 1 have",
         ),
         (
-            ["scene.columns=100", 'scene.factors.x={"kind":"discrete","size":40,"low":2.0,"step":1e-9}', "holdout.lo=2",
+            ["scene.columns=100", 'scene.factors.x={"kind":"discrete","size":40,"low":2,"step":1e-9}', "holdout.lo=2",
              "holdout.hi=2", 'holdout.factors=["y"]'],
             "does not suit factor 'x': its values 2 and 2 have the same code",
         ),

@@ -85,16 +85,18 @@ class RunConfig:
                 errors.append(f"{name} must be a group of keys, for example {name}.kind=…. Got {part!r}.")
                 continue
             part = {"kind": DEFAULTS[name]["kind"], **part}
-            factors = part.pop("factors", DEFAULTS["scene"]["factors"]) if name == "scene" else None
+            factors = part.pop("factors", DEFAULTS[name]["factors"]) if name == "scene" else None
+            beside = ["factors"] if name == "scene" else []
             try:
-                canonical[name] = family.validate(part, prefix=f"{name}.").model_dump()
+                canonical[name] = family.validate(part, prefix=f"{name}.", beside=beside).model_dump()
             except InputError as error:
                 errors.append(str(error))
-            if factors is not None:
+            if name == "scene":
                 try:
                     canonical.setdefault(name, {})["factors"] = FactorSpace.from_config(factors).to_config()
-                except (InputError, TypeError, ValueError, OverflowError, AttributeError) as error:
-                    errors.append(f"scene.factors is wrong: {error} Example: scene.factors.x=32 scene.factors.y=32.")
+                except InputError as error:
+                    errors += [f"scene.factors is wrong: {line}" for line in str(error).splitlines()]
+                    errors[-1] += " Example: scene.factors.x=32 scene.factors.y=32."
         seed = given.get("seed", DEFAULTS["seed"])
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
             errors.append(f"seed must be a whole number from 0 to 2^63 − 1. Got {seed!r}.")
