@@ -29,6 +29,9 @@ def test_the_defaults_are_the_papers_standard_setting():
 def test_two_ways_of_writing_a_run_are_one_run():
     assert RunConfig.parse([]) == RunConfig.parse(["decoder.depth=4", "holdout.lo=6", "encoding.width=1"])
     assert RunConfig.parse([]).hash == RunConfig.parse(["holdout.lo=6.0"]).hash
+    assert RunConfig.parse(["holdout.lo=-0.0"]).hash == RunConfig.parse(["holdout.lo=0"]).hash
+    assert RunConfig.parse(["holdout.lo=[-0.0,1]"]).hash == RunConfig.parse(["holdout.lo=[0,1]"]).hash
+    assert RunConfig.parse(["training.weight_decay=-0.0"]).hash == RunConfig.parse(["training.weight_decay=0"]).hash
     assert (
         RunConfig.from_dict(RunConfig.parse(["decoder.kind=mlp"]).to_dict()).hash
         == RunConfig.parse(["decoder.kind=mlp"]).hash
@@ -70,6 +73,14 @@ def test_another_kind_drops_the_old_keys_whatever_the_order():
     base = RunConfig.parse(["decoder.width=16"]).to_dict()
     assert RunConfig.parse(["decoder.kind=mlp"], base).decoder["width"] == 256
     assert RunConfig.parse(["decoder.depth=6"], base).decoder["width"] == 16
+
+
+def test_the_default_kind_is_no_other_kind():
+    base = {"decoder": {"depth": 2, "width": 16}, "scene": {"sigma": 2.0}}
+    config = RunConfig.parse(["decoder.kind=cnn", "scene.kind=bump"], base)
+    assert config.decoder == {"kind": "cnn", "depth": 2, "width": 16}
+    assert config.scene["sigma"] == 2.0
+    assert RunConfig.parse(["decoder.kind=mlp"], base).decoder == RunConfig.parse(["decoder.kind=mlp"]).decoder
 
 
 def test_another_scene_keeps_the_factors():
@@ -164,6 +175,7 @@ def test_every_mistake_is_told_by_name(words, parts):
         (["scene.sigma=1e155"], "less than or equal to 1000000000. Got 1e.155"),
         (["scene.factors.x=0"], "size must be a whole number"),
         (["scene.factors=7"], "scene.factors is wrong"),
+        (["seed.kind=paper"], "seed must be a whole number"),
         (["decoder=7"], "decoder must be a group of keys"),
         (["decoder.kind=7"], "no decoder of kind 7"),
         (["seed=1.5"], "seed must be a whole number"),

@@ -184,7 +184,8 @@ def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[st
             child = node.get(part)
             node[part] = child if isinstance(child, dict) else {}
             node = node[part]
-        if parts[1:] == ["kind"] and node.get("kind") != value:
+        usual = DEFAULTS[parts[0]]["kind"] if parts[0] in GROUPS else None
+        if parts[1:] == ["kind"] and node.get("kind", usual) != value:
             kept = {"factors": node["factors"]} if parts[0] == "scene" and "factors" in node else {}
             config[parts[0]] = {"kind": value, **kept}
         else:

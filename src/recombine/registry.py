@@ -24,7 +24,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 from pydantic_core import ErrorDetails
 
 from recombine.errors import InputError
@@ -51,6 +51,14 @@ class Parameters(BaseModel):
     """Base of all configuration models: unknown keys and silent type changes are errors, nothing can be changed."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @field_validator("*")
+    @classmethod
+    def _zero_has_no_sign(cls, value: Any) -> Any:
+        """Equal settings are written, and so named, alike: −0 is 0."""
+        if isinstance(value, list):
+            return [part + 0.0 if isinstance(part, float) else part for part in value]
+        return value + 0.0 if isinstance(value, float) else value
 
 
 class Family:
