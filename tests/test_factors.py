@@ -171,6 +171,27 @@ def test_positions_are_differentiable():
     assert torch.autograd.gradcheck(space.positions, (values,))
 
 
+def test_whole_numbers_count_as_values():
+    space = FactorSpace(y=discrete(8, step=0.5), a=cyclic(12.0, 4, low=1.5))
+    values = torch.tensor([[1, 2], [3, 4]])
+    assert torch.equal(space.positions(values), space.positions(values.float()))
+    assert torch.equal(space.cells(values), space.cells(values.float()))
+
+
+@factors
+def test_the_ends_of_the_range_survive_rounding(factor):
+    for end in (factor.low, factor.high):
+        assert factor.takes(end - 1e-9 * factor.step)
+        assert factor.takes(end + 1e-9 * factor.step)
+    assert not factor.takes(factor.low - 1e-2 * factor.step)
+    assert factor.takes(factor.high + 1e-2 * factor.step) == (factor.kind != "discrete")
+
+
+def test_minus_zero_is_zero():
+    assert FactorSpace(x=discrete(3, low=-0.0)).to_config() == {"x": 3}
+    assert str(cyclic(3.0, 3, low=-0.0).low) == "0.0"
+
+
 def test_repr_names_what_is_not_plain():
     assert repr(FactorSpace(x=28, angle=cyclic(360.0, 12))) == "FactorSpace(x=28, angle=cyclic(0…330, 12 values))"
 
@@ -187,6 +208,7 @@ def test_repr_names_what_is_not_plain():
         (lambda: continuous(0.0, 1.0, 0), "at least 1. Got 0 instead."),
         (lambda: cyclic(-3.0, 4), "a step above 0. Got low=0.0, step=-0.75."),
         (lambda: SPACES["two"].axis("z"), "no factor 'z' in FactorSpace(x=4, y=5). Factors: x, y."),
+        (lambda: SPACES["two"].cells(torch.zeros(2, 3)), "one column per factor (x, y). Got shape (2, 3)."),
         (
             lambda: SPACES["two"].cells(torch.tensor([[0.0, 4.6]])),
             "Factor 'y' takes values from 0 to 4. Got 4.6 instead.",

@@ -102,6 +102,8 @@ def test_contains_takes_any_leading_shape_and_type(kind, space):
     expected = torch.from_numpy(held.mask.ravel())[cells]
     assert torch.equal(held.contains(space.values(cells)), expected)
     assert torch.equal(held.contains(space.values(cells).double()), expected)
+    whole = space.values(cells).int()
+    assert torch.equal(held.contains(whole), held.contains(whole.float()))
 
 
 @kinds
@@ -282,6 +284,11 @@ def test_bounds_survive_rounding_of_grid_values(step):
         assert held.ood_cells.tolist() == [k]
         assert held.contains(values.double()).nonzero().tolist() == [[k]]
     assert centre(FactorSpace(x=discrete(11, step=0.1), y=continuous(0.0, 1.1, 11)), 0.3, 0.7).n_ood == 25
+
+
+def test_bounds_may_be_the_ends_of_the_range_as_people_write_them():
+    space = FactorSpace(x=8, y=8, brightness=discrete(3, low=0.7, step=0.1))
+    assert centre(space, 0.7, 0.9, factors=["brightness"]).n_id == 0
 
 
 def test_where_takes_a_function_of_the_named_factors():
@@ -486,6 +493,19 @@ def message_of(make) -> str:
             "hi=9 lies outside factor 'a', whose values go from 0 up to but without 9.",
         ),
         (lambda: any_of(ONE, parts=[]), "at least 1 item"),
+        (
+            lambda: cross(FactorSpace(x=28, y=9), 4, 5, margin=99),
+            "margin=99 leaves nothing of factor 'x' between its margins. Its 28 values allow at most margin=13.",
+        ),
+        (
+            lambda: cross(FactorSpace(x=28, a=cyclic(8.0, 8)), 4, 5, margin=4),
+            "margin=4 leaves nothing of factor 'a' between its margins. Its 8 values allow at most margin=3.",
+        ),
+        (
+            lambda: cross(FactorSpace(x=2, y=2), 0, 1),
+            "A cross needs factors of at least 3 values. Got 2 for factor 'x'.",
+        ),
+        (lambda: centre(ONE, 1, 2).contains(torch.zeros(3, 1)), "one column per factor (x, y). Got shape (3, 1)."),
         (
             lambda: holdouts.runs(ONE, lengths=[3, 4]),
             "must add up to the 16 cells of FactorSpace(x=4, y=4). Got a sum of 7.",

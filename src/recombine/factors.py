@@ -67,15 +67,25 @@ class Factor:
         """The last grid value."""
         return self.low + (self.size - 1) * self.step
 
+    @property
+    def end(self) -> float:
+        """Where the range of values ends: at the last value of a discrete factor, just before this for the others."""
+        return self.high if self.kind == "discrete" else self.low + self.extent
+
+    @property
+    def slack(self) -> float:
+        """How far a value may lie beyond a bound: grid values carry rounding errors."""
+        return self.step * 1e-4
+
     def takes(self, value: float) -> bool:
         """Whether a value lies in the factor's range (for a discrete factor: between its first and last value)."""
-        return self.low <= value and (value <= self.high if self.kind == "discrete" else value < self.low + self.extent)
+        below = value <= self.end + self.slack if self.kind == "discrete" else value < self.end
+        return self.low - self.slack <= value and below
 
     @property
     def range(self) -> str:
         """The range in words."""
-        end = f"to {self.high:g}" if self.kind == "discrete" else f"up to but without {self.low + self.extent:g}"
-        return f"from {self.low:g} {end}"
+        return f"from {self.low:g} {'to' if self.kind == 'discrete' else 'up to but without'} {self.end:g}"
 
     def grid(self) -> Float[Tensor, " size"]:
         """All grid values, ascending."""
@@ -248,11 +258,20 @@ class FactorSpace:
         coordinates = self.coordinates(cells).to(torch.get_default_dtype())
         return self._lows(coordinates) + self._steps(coordinates) * coordinates
 
-    def positions(self, values: Float[Tensor, "*shape factor"]) -> Float[Tensor, "*shape factor"]:
+    def checked(self, values: Real[Tensor, "*shape factor"]) -> Float[Tensor, "*shape factor"]:
+        """Values in floating point; an error unless they end in one column per factor."""
+        if values.shape[-1:] != (self.n_factors,):
+            raise InputError(
+                f"Values must end in one column per factor ({', '.join(self.names)}). Got shape {tuple(values.shape)}."
+            )
+        return as_values(values)
+
+    def positions(self, values: Real[Tensor, "*shape factor"]) -> Float[Tensor, "*shape factor"]:
         """Values counted in grid steps (differentiable)."""
+        values = self.checked(values)
         return (values - self._lows(values)) / self._steps(values)
 
-    def cells(self, values: Float[Tensor, "*shape factor"]) -> Int[Tensor, "*shape"]:
+    def cells(self, values: Real[Tensor, "*shape factor"]) -> Int[Tensor, "*shape"]:
         """The cell nearest to each combination of values; values beyond the factor's range are an error."""
         exact = self.positions(values)
         positions = exact.round().long()

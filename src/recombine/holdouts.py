@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Real
 from pydantic import AfterValidator, Field
 from torch import Tensor
 
@@ -87,9 +87,9 @@ class Holdout:
     def config(self, config: dict[str, Any]) -> None:
         self._config = config
 
-    def contains(self, values: Float[Tensor, "*shape factor"]) -> Bool[Tensor, "*shape"]:
+    def contains(self, values: Real[Tensor, "*shape factor"]) -> Bool[Tensor, "*shape"]:
         """True for each combination of factor values that is held out."""
-        return self._rule(values)
+        return self._rule(self.space.checked(values))
 
     @cached_property
     def mask(self) -> Bool[np.ndarray, ...]:
@@ -259,7 +259,7 @@ def _between(space: FactorSpace, axes: list[int], lows: list[float], highs: list
         columns = []
         for axis, lo, hi in zip(axes, lows, highs):
             factor = factors[axis]
-            v, slack = values[..., axis], factor.step * 1e-4  # grid values carry rounding errors
+            v, slack = values[..., axis], factor.slack
             if factor.kind == "cyclic":  # into the range, a value just below its start counting as its start
                 v = torch.remainder(v - factor.low + slack, factor.extent) + factor.low - slack
             above, below = v >= lo - slack, v <= hi + slack
@@ -314,6 +314,17 @@ def cross(
     """
     axes = _axes(space, factors)
     chosen = [list(space.factors.values())[a] for a in axes]
+    for axis, factor in zip(axes, chosen):
+        most = (factor.size - 1) // 2
+        if most == 0:
+            raise InputError(
+                f"A cross needs factors of at least 3 values. Got {factor.size} for factor {space.names[axis]!r}."
+            )
+        if margin > most:
+            raise InputError(
+                f"margin={margin} leaves nothing of factor {space.names[axis]!r} between its margins. "
+                f"Its {factor.size} values allow at most margin={most}."
+            )
     in_bar = _between(space, axes, _per_axis(space, axes, lo, "lo"), _per_axis(space, axes, hi, "hi"))
     reach = _between(space, axes, [f.low + margin * f.step for f in chosen], [f.high - margin * f.step for f in chosen])
     return Holdout(space, lambda values: (in_bar(values).sum(-1) >= max(1, len(axes) - 1)) & reach(values).all(-1))
