@@ -23,7 +23,7 @@ from pydantic import AfterValidator
 from torch import Tensor
 
 from recombine.errors import InputError
-from recombine.factors import Factor, FactorSpace, as_values
+from recombine.factors import Factor, FactorSpace
 from recombine.registry import Count, Family, Positive, Width
 
 ENCODINGS = Family("encoding", (FactorSpace,))
@@ -69,12 +69,7 @@ class Encoding:
     def __call__(
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, "*shape code"]:
-        if values.shape[-1] != self.space.n_factors:
-            raise InputError(
-                f"Values must end in one column per factor ({', '.join(self.space.names)}). "
-                f"Got shape {tuple(values.shape)}."
-            )
-        values = as_values(values)
+        values = self.space.checked(values)
         parts = []
         for axis, name in enumerate(self.space.names):
             block = self.encode_factor(name, values[..., axis])
@@ -152,10 +147,19 @@ class OneHot(Encoding):
         return self.space.factors[name].size
 
     def encode_factor(self, name: str, values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape unit"]:
-        d = _unit_distance(self.space.factors[name], values).abs()
-        near = (1.5 * d - 2.5) * d * d + 1
-        far = ((-0.5 * d + 2.5) * d - 4) * d + 2
-        return torch.where(d <= 1, near, torch.where(d < 2, far, torch.zeros_like(d)))
+        factor = self.space.factors[name]
+        d = _unit_distance(factor, values)
+        if factor.kind == "cyclic" and factor.size < 4:  # the kernel, four steps wide, meets itself around the ring
+            return torch.stack([_cubic(d + turn * factor.size) for turn in range(-2, 3)]).sum(0)
+        return _cubic(d)
+
+
+def _cubic(distance: Tensor) -> Tensor:
+    """The cubic convolution kernel of distances in grid steps."""
+    d = distance.abs()
+    near = (1.5 * d - 2.5) * d * d + 1
+    far = ((-0.5 * d + 2.5) * d - 4) * d + 2
+    return torch.where(d <= 1, near, torch.where(d < 2, far, torch.zeros_like(d)))
 
 
 @ENCODINGS.register("bump")
