@@ -231,6 +231,14 @@ def test_onehot_between_grid_values_adds_up_to_one():
     assert torch.allclose(code @ torch.arange(8, dtype=torch.double), values.squeeze(-1))  # reproduces the value
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
+def test_onehot_on_a_ring_of_any_size_adds_up_to_one(size):
+    encode = OneHot(FactorSpace(a=cyclic(float(size), size)))
+    values = torch.linspace(-1, size + 1, 121, dtype=torch.double).unsqueeze(-1)
+    assert torch.allclose(encode(values).sum(-1), torch.ones(121, dtype=torch.double))
+    assert torch.equal(encode(torch.arange(size).double().unsqueeze(-1)), torch.eye(size).double())
+
+
 def test_positional_of_an_angle_is_its_sine_and_cosine():
     space = FactorSpace(angle=cyclic(360.0, 36))
     degrees = torch.tensor([[0.0], [30.0], [90.0], [123.4]], dtype=torch.double)

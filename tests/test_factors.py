@@ -109,6 +109,28 @@ def test_equal_factors_have_one_written_form():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_wrong_types_are_explained_factor_by_factor():
+    """In a process of its own, since the type checks forbid them."""
+    program = (
+        "from recombine.factors import *\n"
+        "given = {'a': {'kind': 'cyclic', 'size': 2.5}, 'b': {'kind': 'cyclc', 'size': 3}, 4: 4}\n"
+        "lows = {'c': None, 'd': '1', 'e': True, 'f': 10**400}\n"
+        "given |= {name: {'kind': 'cyclic', 'size': 3, 'low': low} for name, low in lows.items()}\n"
+        "try: FactorSpace.from_config(given)\n"
+        "except InputError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        "Factor 'a': a factor's size must be a whole number of values, at least 1. Got 2.5 instead.",
+        "Factor 'b': a factor's kind must be discrete, continuous or cyclic. Got 'cyclc' instead.",
+        "A factor's name must be text. Got 4 instead.",
+        "Factor 'c': a factor's low must be a number. Got None instead.",
+        "Factor 'd': a factor's low must be a number. Got '1' instead.",
+        "Factor 'e': a factor's low must be a number. Got True instead.",
+        "Factor 'f': a factor needs a finite low and a step above 0. Got low=inf, step=1.0.",
+    ]
+
+
 def test_order_of_factors_matters():
     assert FactorSpace(x=3, y=3) != FactorSpace(y=3, x=3)
     assert FactorSpace(x=3, y=3) != "a space"
@@ -149,6 +171,27 @@ def test_positions_are_differentiable():
     assert torch.autograd.gradcheck(space.positions, (values,))
 
 
+def test_whole_numbers_count_as_values():
+    space = FactorSpace(y=discrete(8, step=0.5), a=cyclic(12.0, 4, low=1.5))
+    values = torch.tensor([[1, 2], [3, 4]])
+    assert torch.equal(space.positions(values), space.positions(values.float()))
+    assert torch.equal(space.cells(values), space.cells(values.float()))
+
+
+@factors
+def test_the_ends_of_the_range_survive_rounding(factor):
+    for end in (factor.low, factor.high):
+        assert factor.takes(end - 1e-9 * factor.step)
+        assert factor.takes(end + 1e-9 * factor.step)
+    assert not factor.takes(factor.low - 1e-2 * factor.step)
+    assert factor.takes(factor.high + 1e-2 * factor.step) == (factor.kind != "discrete")
+
+
+def test_minus_zero_is_zero():
+    assert FactorSpace(x=discrete(3, low=-0.0)).to_config() == {"x": 3}
+    assert str(cyclic(3.0, 3, low=-0.0).low) == "0.0"
+
+
 def test_repr_names_what_is_not_plain():
     assert repr(FactorSpace(x=28, angle=cyclic(360.0, 12))) == "FactorSpace(x=28, angle=cyclic(0…330, 12 values))"
 
@@ -157,7 +200,7 @@ def test_repr_names_what_is_not_plain():
     ("make", "message"),
     [
         (lambda: FactorSpace(), "at least one factor, for example FactorSpace(x=28, y=28). Got none."),
-        (lambda: FactorSpace(x=0), "size must be a whole number of values, at least 1. Got 0 instead."),
+        (lambda: FactorSpace(x=0), "Factor 'x': a factor's size must be a whole number of values, at least 1. Got 0"),
         (lambda: FactorSpace(x=True), "size must be a whole number of values, at least 1. Got True instead."),
         (lambda: Factor("discrete", 3, 0.0, 0.0), "a step above 0. Got low=0.0, step=0.0."),
         (lambda: Factor("discrete", 3, float("nan"), 1.0), "finite low and a step above 0. Got low=nan"),
@@ -165,6 +208,7 @@ def test_repr_names_what_is_not_plain():
         (lambda: continuous(0.0, 1.0, 0), "at least 1. Got 0 instead."),
         (lambda: cyclic(-3.0, 4), "a step above 0. Got low=0.0, step=-0.75."),
         (lambda: SPACES["two"].axis("z"), "no factor 'z' in FactorSpace(x=4, y=5). Factors: x, y."),
+        (lambda: SPACES["two"].cells(torch.zeros(2, 3)), "one column per factor (x, y). Got shape (2, 3)."),
         (
             lambda: SPACES["two"].cells(torch.tensor([[0.0, 4.6]])),
             "Factor 'y' takes values from 0 to 4. Got 4.6 instead.",
@@ -179,8 +223,8 @@ def test_repr_names_what_is_not_plain():
         ),
         (
             lambda: FactorSpace.from_config({"x": {"kind": "cyclic", "siz": 3, "lo": 0}}),
-            "Factor 'x' must be a number of values, or have kind, size and perhaps low and step. "
-            "Unknown or missing: lo, siz, size.",
+            "Factor 'x': a factor is a number of values, or has kind, size and perhaps low and step. "
+            "Unknown: 'siz' (did you mean 'size'?), 'lo' (did you mean 'low'?). Missing: size.",
         ),
     ],
 )  # fmt: skip

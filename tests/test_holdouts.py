@@ -3,6 +3,9 @@
 import itertools
 import json
 import math
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -13,7 +16,20 @@ from hypothesis import strategies as st
 from recombine import holdouts
 from recombine.errors import InputError
 from recombine.factors import FactorSpace, continuous, cyclic, discrete
-from recombine.holdouts import HOLDOUTS, Holdout, all_of, any_of, centre, corner, cross, gap, orthotopic, random, side
+from recombine.holdouts import (
+    HOLDOUTS,
+    Holdout,
+    all_but,
+    all_of,
+    any_of,
+    centre,
+    corner,
+    cross,
+    gap,
+    orthotopic,
+    random,
+    side,
+)
 
 PLANE = FactorSpace(x=28, y=28)
 SPACES = {
@@ -86,6 +102,8 @@ def test_contains_takes_any_leading_shape_and_type(kind, space):
     expected = torch.from_numpy(held.mask.ravel())[cells]
     assert torch.equal(held.contains(space.values(cells)), expected)
     assert torch.equal(held.contains(space.values(cells).double()), expected)
+    whole = space.values(cells).int()
+    assert torch.equal(held.contains(whole), held.contains(whole.float()))
 
 
 @kinds
@@ -268,6 +286,11 @@ def test_bounds_survive_rounding_of_grid_values(step):
     assert centre(FactorSpace(x=discrete(11, step=0.1), y=continuous(0.0, 1.1, 11)), 0.3, 0.7).n_ood == 25
 
 
+def test_bounds_may_be_the_ends_of_the_range_as_people_write_them():
+    space = FactorSpace(x=8, y=8, brightness=discrete(3, low=0.7, step=0.1))
+    assert centre(space, 0.7, 0.9, factors=["brightness"]).n_id == 0
+
+
 def test_where_takes_a_function_of_the_named_factors():
     held = holdouts.where(PLANE, lambda x, y: (x - y).abs() < 3)
     i, j = np.indices((28, 28))
@@ -351,6 +374,63 @@ def test_counts_add_up(a, b):
     assert a.n_id + a.n_ood == len(SMALL)
 
 
+def test_a_combination_has_the_configuration_of_its_parts_in_one_list():
+    a, b, c = centre(PLANE), corner(PLANE, 20), gap(PLANE, "x", 3, 5)
+    assert (a | b).config == {"kind": "any_of", "parts": [a.config, b.config]}
+    assert (a & b).config == {"kind": "all_of", "parts": [a.config, b.config]}
+    assert (~a).config == {"kind": "all_but", "part": a.config}
+    assert (a | b | c).config == (a | (b | c)).config == {"kind": "any_of", "parts": [a.config, b.config, c.config]}
+    assert (a & b & c).config == (a & (b & c)).config == {"kind": "all_of", "parts": [a.config, b.config, c.config]}
+    assert ((a | b) & c).config == {"kind": "all_of", "parts": [(a | b).config, c.config]}
+    assert (any_of(PLANE, parts=[a.config, b.config]) | c).config == (a | b | c).config
+    assert (~~a).config == (~all_but(PLANE, part=a.config)).config == a.config
+
+
+def in_a_process_of_its_own(program: str) -> None:
+    """Without the type checks of the tests, which take time and three times the stack."""
+    header = "import functools, operator, time\nfrom recombine.config import *\nfrom recombine.holdouts import *\n"
+    subprocess.run([sys.executable, "-c", header + textwrap.dedent(program)], check=True)
+
+
+def test_a_thousand_hold_outs_combine_in_a_loop():
+    in_a_process_of_its_own("""
+        space = FactorSpace(x=28, y=28)
+        parts = [centre(space, i % 20, i % 20 + 1) for i in range(1000)]
+        start = time.perf_counter()
+        held = functools.reduce(operator.or_, parts)
+        assert held.n_ood == 20 * 4 - 19  # squares of four that share a corner
+        assert time.perf_counter() - start < 2
+        assert HOLDOUTS.build(held.config, space).hash == held.hash
+    """)
+
+
+def test_hold_outs_nest_to_a_depth_at_which_their_configuration_can_be_read():
+    in_a_process_of_its_own("""
+        space = FactorSpace(x=28, y=28)
+        held, other = centre(space), corner(space, 20)
+        for _ in range(50):
+            held = ~(held | other)
+        config = RunConfig.from_dict({"holdout": held.config, "training": {"allow_unseen": True}})
+        assert RunConfig.from_dict(config.to_dict()).task().holdout.hash == held.hash
+        try:
+            held | other
+        except InputError as error:
+            assert "nested more than 100 levels deep" in str(error)
+        else:
+            raise AssertionError("it can be nested further")
+    """)
+
+
+def test_a_configuration_nested_too_deeply_is_explained():
+    config = {"kind": "centre"}
+    for _ in range(400):
+        config = {"kind": "all_but", "part": config}
+    message = message_of(lambda: HOLDOUTS.build(config, PLANE))
+    assert message == message_of(lambda: HOLDOUTS.validate(config))
+    assert "nested more than 100 levels deep" in message
+    assert len(message.splitlines()) == 1
+
+
 @given(masks)
 def test_mask_round_trip(held):
     made = holdouts.mask(SMALL, held)
@@ -413,6 +493,19 @@ def message_of(make) -> str:
             "hi=9 lies outside factor 'a', whose values go from 0 up to but without 9.",
         ),
         (lambda: any_of(ONE, parts=[]), "at least 1 item"),
+        (
+            lambda: cross(FactorSpace(x=28, y=9), 4, 5, margin=99),
+            "margin=99 leaves nothing of factor 'x' between its margins. Its 28 values allow at most margin=13.",
+        ),
+        (
+            lambda: cross(FactorSpace(x=28, a=cyclic(8.0, 8)), 4, 5, margin=4),
+            "margin=4 leaves nothing of factor 'a' between its margins. Its 8 values allow at most margin=3.",
+        ),
+        (
+            lambda: cross(FactorSpace(x=2, y=2), 0, 1),
+            "A cross needs factors of at least 3 values. Got 2 for factor 'x'.",
+        ),
+        (lambda: centre(ONE, 1, 2).contains(torch.zeros(3, 1)), "one column per factor (x, y). Got shape (3, 1)."),
         (
             lambda: holdouts.runs(ONE, lengths=[3, 4]),
             "must add up to the 16 cells of FactorSpace(x=4, y=4). Got a sum of 7.",

@@ -107,6 +107,13 @@ def test_unknown_kind_names_the_nearest_and_all():
     assert "kind ['box']" in message_of(lambda: THINGS.build({"kind": ["box"]}, "here"))
 
 
+def test_kind_is_a_name_to_be_meant_in_a_configuration_only():
+    assert "'knd' of thing 'made' (did you mean 'kind'?)" in message_of(
+        lambda: THINGS.build({"kind": "made", "knd": "box"}, "here")
+    )
+    assert "did you mean" not in message_of(lambda: made("here", knd="box"))  # type: ignore[call-arg]
+
+
 def test_all_bad_keys_are_named_at_once():
     message = message_of(lambda: Box("here", widht=3, lenght=1.0, share=2.0, shape="oval"))  # type: ignore[call-arg]
     lines = message.splitlines()

@@ -8,7 +8,7 @@ import torch
 
 from recombine.errors import InputError
 from recombine.factors import FactorSpace, continuous, cyclic, discrete
-from recombine.scenes import SCENES, Bump, Scene, Stripe
+from recombine.scenes import SCENES, Bump, RotatedDigit, Scene, Stripe
 from recombine.scenes.rotated_digit import packed
 
 SPACES = {
@@ -117,6 +117,17 @@ def test_any_leading_shape(config, space):
     values = grid(space)[:12]
     assert torch.equal(scene(values.reshape(3, 4, -1)), scene(values).unflatten(0, (3, 4)))
     assert torch.equal(scene(values[5]), scene(values)[5])
+
+
+@cases
+def test_whole_numbers_count_as_values(config, space):
+    scene = SCENES.build(config, space)
+    whole = grid(space)[:: max(1, len(space) // 6)].ceil().long()
+    assert torch.equal(scene(whole), scene(whole.float()))
+
+
+def test_a_continuous_brightness_may_reach_one():
+    Bump(FactorSpace(x=5, y=5, brightness=continuous(0.1, 1.0, 9)))
 
 
 @cases
@@ -247,6 +258,17 @@ def test_the_image_is_as_wide_as_the_range_whatever_the_grid(size):
         (
             lambda: Bump(FactorSpace(x=5, y=5, brightness=discrete(4, low=0.5, step=0.25))),
             "Factor 'brightness' must stay in (0, 1], so that images stay in [0, 1]. Got values up to 1.25.",
+        ),
+        (
+            lambda: Bump(FactorSpace(x=5, y=5, brightness=continuous(0.5, 1.5, 2))),
+            "Factor 'brightness' must stay in (0, 1], so that images stay in [0, 1]. Got values up to 1.5.",
+        ),
+        (lambda: Bump(FactorSpace(x=5, y=5))(torch.zeros(2, 3)), "one column per factor (x, y). Got shape (2, 3)."),
+        (lambda: Bump(FactorSpace(x=5, y=5))(torch.zeros(2, 1)), "one column per factor (x, y). Got shape (2, 1)."),
+        (lambda: Stripe(FactorSpace(x=5, y=5))(torch.zeros(2, 1)), "one column per factor (x, y). Got shape (2, 1)."),
+        (
+            lambda: RotatedDigit(FactorSpace(angle=cyclic(360.0, 5)))(torch.zeros(2, 2)),
+            "one column per factor (angle). Got shape (2, 2).",
         ),
         (lambda: Bump(FactorSpace(x=5, y=5), sigma=-1.0), "greater than or equal to 0.001. Got -1.0 instead."),
         (lambda: Stripe(FactorSpace(x=5, y=5), factor="z"), "'x' or 'y'. Got 'z' instead."),  # type: ignore[arg-type]

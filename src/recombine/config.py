@@ -25,7 +25,7 @@ from recombine.encodings import ENCODINGS
 from recombine.errors import InputError
 from recombine.factors import FactorSpace
 from recombine.holdouts import HOLDOUTS
-from recombine.registry import Family, nearest
+from recombine.registry import TOO_DEEP, Family, check_nesting, nearest
 from recombine.scenes import SCENES
 from recombine.task import Task
 from recombine.training.data import check_data
@@ -85,16 +85,18 @@ class RunConfig:
                 errors.append(f"{name} must be a group of keys, for example {name}.kind=…. Got {part!r}.")
                 continue
             part = {"kind": DEFAULTS[name]["kind"], **part}
-            factors = part.pop("factors", DEFAULTS["scene"]["factors"]) if name == "scene" else None
+            factors = part.pop("factors", DEFAULTS[name]["factors"]) if name == "scene" else None
+            beside = ["factors"] if name == "scene" else []
             try:
-                canonical[name] = family.validate(part, prefix=f"{name}.").model_dump()
+                canonical[name] = family.validate(part, prefix=f"{name}.", beside=beside).model_dump()
             except InputError as error:
                 errors.append(str(error))
-            if factors is not None:
+            if name == "scene":
                 try:
                     canonical.setdefault(name, {})["factors"] = FactorSpace.from_config(factors).to_config()
-                except (InputError, TypeError, ValueError, OverflowError, AttributeError) as error:
-                    errors.append(f"scene.factors is wrong: {error} Example: scene.factors.x=32 scene.factors.y=32.")
+                except InputError as error:
+                    errors += [f"scene.factors is wrong: {line}" for line in str(error).splitlines()]
+                    errors[-1] += " Example: scene.factors.x=32 scene.factors.y=32."
         seed = given.get("seed", DEFAULTS["seed"])
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
             errors.append(f"seed must be a whole number from 0 to 2^63 − 1. Got {seed!r}.")
@@ -139,6 +141,7 @@ class RunConfig:
     def check(self) -> None:
         """Raise if its parts do not fit together: what only shows when they are built."""
         task = self.task()
+        task.encoding.check()
         model, recipe = self.model(task), self.recipe()
         check_data(task, recipe)
         values = task.space.values(torch.zeros(2, dtype=torch.long))
@@ -152,6 +155,7 @@ class RunConfig:
 def _check_mapping(given: Any) -> None:
     if not isinstance(given, Mapping):
         raise InputError(f"A configuration is a JSON object with groups {', '.join(DEFAULTS)}. Got {given!r}.")
+    check_nesting(given)
 
 
 def _hash(config: Mapping[str, Any]) -> str:
@@ -180,7 +184,8 @@ def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[st
             child = node.get(part)
             node[part] = child if isinstance(child, dict) else {}
             node = node[part]
-        if parts[1:] == ["kind"] and node.get("kind") != value:
+        usual = DEFAULTS[parts[0]]["kind"] if parts[0] in GROUPS else None
+        if parts[1:] == ["kind"] and node.get("kind", usual) != value:
             kept = {"factors": node["factors"]} if parts[0] == "scene" and "factors" in node else {}
             config[parts[0]] = {"kind": value, **kept}
         else:
@@ -194,3 +199,5 @@ def plain_value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+    except RecursionError:
+        raise InputError(f"{text[:20]}…: {TOO_DEEP}") from None

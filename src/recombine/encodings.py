@@ -23,10 +23,11 @@ from pydantic import AfterValidator
 from torch import Tensor
 
 from recombine.errors import InputError
-from recombine.factors import Factor, FactorSpace, as_values
+from recombine.factors import Factor, FactorSpace
 from recombine.registry import Count, Family, Positive, Width
 
 ENCODINGS = Family("encoding", (FactorSpace,))
+MOST_CHECKED = 1024  # values of a factor whose codes are compared
 Part = Annotated[dict[str, Any], AfterValidator(lambda part: ENCODINGS.validate(part).model_dump())]
 
 
@@ -68,12 +69,7 @@ class Encoding:
     def __call__(
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, "*shape code"]:
-        if values.shape[-1] != self.space.n_factors:
-            raise InputError(
-                f"Values must end in one column per factor ({', '.join(self.space.names)}). "
-                f"Got shape {tuple(values.shape)}."
-            )
-        values = as_values(values)
+        values = self.space.checked(values)
         parts = []
         for axis, name in enumerate(self.space.names):
             block = self.encode_factor(name, values[..., axis])
@@ -94,9 +90,39 @@ class Encoding:
             columns.append(grid[(block.unsqueeze(-2) - known).square().sum(-1).argmin(-1)])
         return torch.stack(columns, dim=-1)
 
+    def check(self) -> None:
+        """Raise unless the grid values of each factor (of a large one the first) have finite, different codes."""
+        for name, factor in self.space.factors.items():
+            values = factor.grid()[: max(2, min(MOST_CHECKED, MOST_CHECKED**2 // self.block_size(name)))]
+            problem = _problem(values.tolist(), self.encode_factor(name, values))
+            if problem:
+                raise InputError(
+                    f"The encoding {self._described} does not suit factor {name!r}: {problem}. "
+                    "Choose other settings of the encoding, or other values of the factor."
+                )
+
+    @property
+    def _described(self) -> str:
+        settings = ", ".join(f"{k}={v}" for k, v in self.config.items() if k != "kind")
+        return f"{type(self).__name__}({settings})"
+
     def __repr__(self) -> str:
-        shown = ", ".join(f"{k}={v}" for k, v in self.config.items() if k != "kind")
-        return f"{type(self).__name__}({shown}) of {self.space}, {self.size} units"
+        return f"{self._described} of {self.space}, {self.size} units"
+
+
+def _problem(values: list[float], codes: Float[Tensor, "value unit"]) -> str | None:
+    """Which value has no finite code, or which two have the same one."""
+    for value, finite in zip(values, codes.isfinite().all(-1).tolist()):
+        if not finite:
+            return f"the code of its value {value:g} is not finite"
+    first: dict[int, float] = {}
+    for value, code in zip(values, codes.unique(dim=0, return_inverse=True)[1].tolist()):
+        if code in first:
+            return (
+                f"its values {first[code]:g} and {value:g} have the same code, so that no decoder can tell them apart"
+            )
+        first[code] = value
+    return None
 
 
 def _unit_distance(factor: Factor, values: Tensor) -> Tensor:
@@ -121,10 +147,19 @@ class OneHot(Encoding):
         return self.space.factors[name].size
 
     def encode_factor(self, name: str, values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape unit"]:
-        d = _unit_distance(self.space.factors[name], values).abs()
-        near = (1.5 * d - 2.5) * d * d + 1
-        far = ((-0.5 * d + 2.5) * d - 4) * d + 2
-        return torch.where(d <= 1, near, torch.where(d < 2, far, torch.zeros_like(d)))
+        factor = self.space.factors[name]
+        d = _unit_distance(factor, values)
+        if factor.kind == "cyclic" and factor.size < 4:  # the kernel, four steps wide, meets itself around the ring
+            return torch.stack([_cubic(d + turn * factor.size) for turn in range(-2, 3)]).sum(0)
+        return _cubic(d)
+
+
+def _cubic(distance: Tensor) -> Tensor:
+    """The cubic convolution kernel of distances in grid steps."""
+    d = distance.abs()
+    near = (1.5 * d - 2.5) * d * d + 1
+    far = ((-0.5 * d + 2.5) * d - 4) * d + 2
+    return torch.where(d <= 1, near, torch.where(d < 2, far, torch.zeros_like(d)))
 
 
 @ENCODINGS.register("bump")

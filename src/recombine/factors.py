@@ -12,7 +12,8 @@ changes for a given space. Nothing here stores the grid: cells are made on deman
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import numbers
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -21,11 +22,12 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor
 
 from recombine.errors import InputError
+from recombine.registry import nearest
 
 FactorKind = Literal["discrete", "continuous", "cyclic"]
 DEFAULT_CHUNK = 4096
 MOST_CELLS = 2**62
-_FIELDS = {"kind", "size", "low", "step"}
+_FIELDS = ("kind", "size", "low", "step")
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,8 @@ class Factor:
             raise InputError(
                 f"A factor's size must be a whole number of values, at least 1. Got {self.size!r} instead."
             )
-        object.__setattr__(self, "low", float(self.low))  # equal factors have equal configurations
-        object.__setattr__(self, "step", float(self.step))
+        for field in ("low", "step"):  # equal factors have equal configurations
+            object.__setattr__(self, field, _number(getattr(self, field), field))
         if not math.isfinite(self.low) or not (math.isfinite(self.step) and self.step > 0):
             raise InputError(f"A factor needs a finite low and a step above 0. Got low={self.low}, step={self.step}.")
 
@@ -65,15 +67,25 @@ class Factor:
         """The last grid value."""
         return self.low + (self.size - 1) * self.step
 
+    @property
+    def end(self) -> float:
+        """Where the range of values ends: at the last value of a discrete factor, just before this for the others."""
+        return self.high if self.kind == "discrete" else self.low + self.extent
+
+    @property
+    def slack(self) -> float:
+        """How far a value may lie beyond a bound: grid values carry rounding errors."""
+        return self.step * 1e-4
+
     def takes(self, value: float) -> bool:
         """Whether a value lies in the factor's range (for a discrete factor: between its first and last value)."""
-        return self.low <= value and (value <= self.high if self.kind == "discrete" else value < self.low + self.extent)
+        below = value <= self.end + self.slack if self.kind == "discrete" else value < self.end
+        return self.low - self.slack <= value and below
 
     @property
     def range(self) -> str:
         """The range in words."""
-        end = f"to {self.high:g}" if self.kind == "discrete" else f"up to but without {self.low + self.extent:g}"
-        return f"from {self.low:g} {end}"
+        return f"from {self.low:g} {'to' if self.kind == 'discrete' else 'up to but without'} {self.end:g}"
 
     def grid(self) -> Float[Tensor, " size"]:
         """All grid values, ascending."""
@@ -89,6 +101,17 @@ class Factor:
         if self.kind == "cyclic":
             d = torch.remainder(d + self.extent / 2, self.extent) - self.extent / 2
         return d
+
+
+def _number(given: Any, what: str) -> float:
+    if hasattr(given, "tolist"):  # NumPy's or torch's
+        given = given.tolist()
+    if isinstance(given, bool) or not isinstance(given, numbers.Real):
+        raise InputError(f"A factor's {what} must be a number. Got {given!r} instead.")
+    try:
+        return float(given) + 0.0  # −0 is 0
+    except OverflowError:
+        return math.inf
 
 
 def as_values(values: Real[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -113,6 +136,42 @@ def cyclic(period: float, size: int, *, low: float = 0.0) -> Factor:
     return Factor("cyclic", size, low, period / size if size else 0.0)
 
 
+def _each(given: Mapping[str, Any], make: Callable[[Any], Factor]) -> dict[str, Factor]:
+    """A factor for each name; what is wrong with any of them is told together."""
+    made: dict[str, Factor] = {}
+    errors: list[str] = []
+    for name, part in given.items():
+        if not isinstance(name, str):
+            errors.append(f"A factor's name must be text. Got {name!r} instead.")
+            continue
+        try:
+            made[name] = make(part)
+        except InputError as error:
+            told = str(error)
+            errors.append(f"Factor {name!r}: {told[0].lower()}{told[1:]}")
+    if errors:
+        raise InputError("\n".join(errors))
+    return made
+
+
+def _factor_of(given: Any) -> Factor:
+    """The factor that one entry of a configuration describes."""
+    if isinstance(given, int):
+        return discrete(given)
+    expected = "A factor is a number of values, or has kind, size and perhaps low and step."
+    if not isinstance(given, Mapping):
+        raise InputError(f"{expected} Got {given!r}.")
+    unknown = [f"{field!r}{nearest(str(field), _FIELDS)}" for field in given if field not in _FIELDS]
+    missing = [field for field in ("kind", "size") if field not in given]
+    if unknown or missing:
+        wrong = [
+            f"{what}: {', '.join(those)}." for what, those in (("Unknown", unknown), ("Missing", missing)) if those
+        ]
+        raise InputError(f"{expected} {' '.join(wrong)}")
+    numbers = {field: _number(given[field], field) for field in ("low", "step") if field in given}
+    return Factor(given["kind"], given["size"], **numbers)
+
+
 class FactorSpace:
     """n named factors in a fixed order.
 
@@ -127,26 +186,19 @@ class FactorSpace:
         tensor([[1., 1.]])
     """
 
-    def __init__(self, **factors: int | Factor) -> None:
+    def __init__(self, /, **factors: int | Factor) -> None:
         if not factors:
             raise InputError("A factor space needs at least one factor, for example FactorSpace(x=28, y=28). Got none.")
-        self.factors: dict[str, Factor] = {
-            name: given if isinstance(given, Factor) else discrete(given) for name, given in factors.items()
-        }
+        self.factors = _each(factors, lambda given: given if isinstance(given, Factor) else discrete(given))
         if math.prod(self.shape) > MOST_CELLS:
             raise InputError(f"A factor space has at most {MOST_CELLS} cells. Got {self.shape} values per factor.")
 
     @classmethod
-    def from_config(cls, config: Mapping[str, int | Mapping[str, Any]]) -> FactorSpace:
+    def from_config(cls, config: Any) -> FactorSpace:
         """Build from the `scene.factors` part of a configuration (the inverse of `to_config`)."""
-        for name, given in config.items():
-            wrong = set() if isinstance(given, int) else (set(given) - _FIELDS) | ({"kind", "size"} - set(given))
-            if wrong:
-                raise InputError(
-                    f"Factor {name!r} must be a number of values, or have kind, size and perhaps low and step. "
-                    f"Unknown or missing: {', '.join(sorted(wrong))}."
-                )
-        return cls(**{name: f if isinstance(f, int) else Factor(**f) for name, f in config.items()})
+        if not isinstance(config, Mapping):
+            raise InputError(f'Factors are given by name, as in {{"x": 28, "y": 28}}. Got {config!r}.')
+        return cls(**_each(config, _factor_of))
 
     def to_config(self) -> dict[str, Any]:
         """JSON-able description: a plain integer for a factor 0 … size−1, the factor's fields otherwise."""
@@ -206,11 +258,20 @@ class FactorSpace:
         coordinates = self.coordinates(cells).to(torch.get_default_dtype())
         return self._lows(coordinates) + self._steps(coordinates) * coordinates
 
-    def positions(self, values: Float[Tensor, "*shape factor"]) -> Float[Tensor, "*shape factor"]:
+    def checked(self, values: Real[Tensor, "*shape factor"]) -> Float[Tensor, "*shape factor"]:
+        """Values in floating point; an error unless they end in one column per factor."""
+        if values.shape[-1:] != (self.n_factors,):
+            raise InputError(
+                f"Values must end in one column per factor ({', '.join(self.names)}). Got shape {tuple(values.shape)}."
+            )
+        return as_values(values)
+
+    def positions(self, values: Real[Tensor, "*shape factor"]) -> Float[Tensor, "*shape factor"]:
         """Values counted in grid steps (differentiable)."""
+        values = self.checked(values)
         return (values - self._lows(values)) / self._steps(values)
 
-    def cells(self, values: Float[Tensor, "*shape factor"]) -> Int[Tensor, "*shape"]:
+    def cells(self, values: Real[Tensor, "*shape factor"]) -> Int[Tensor, "*shape"]:
         """The cell nearest to each combination of values; values beyond the factor's range are an error."""
         exact = self.positions(values)
         positions = exact.round().long()

@@ -11,6 +11,7 @@ configuration that rebuilds it, whatever it was combined from.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import json
@@ -23,13 +24,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Real
 from pydantic import AfterValidator, Field
 from torch import Tensor
 
 from recombine.errors import InputError
 from recombine.factors import DEFAULT_CHUNK, FactorSpace
-from recombine.registry import Count, Family, Finite
+from recombine.registry import MOST_NESTED, TOO_DEEP, Count, Family, Finite
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 HOLDOUTS = Family("holdout", (FactorSpace,))
 Bound = Finite | list[Finite]  # one for all factors, or one per factor
 Rule = Callable[[Tensor], Tensor]
+Combination = Literal["any_of", "all_of", "all_but"]
 Part = Annotated[dict[str, Any], AfterValidator(lambda part: HOLDOUTS.validate(part).model_dump())]
 
 
@@ -71,19 +73,23 @@ class Holdout:
         self.space = space
         self._config = config
         self._rule = rule
+        self._combination: tuple[Combination | None, list[Holdout]] = (None, [])  # how, and of what, it was combined
+        self._depth = 0  # of parts within parts
 
     @property
     def config(self) -> dict[str, Any]:
         """What rebuilds the hold-out; for a rule of one's own, its mask over the grid."""
-        return self._config or mask(self.space, self.mask).config
+        if self._config is None:
+            self._config = mask(self.space, self.mask).config
+        return self._config
 
     @config.setter
     def config(self, config: dict[str, Any]) -> None:
         self._config = config
 
-    def contains(self, values: Float[Tensor, "*shape factor"]) -> Bool[Tensor, "*shape"]:
+    def contains(self, values: Real[Tensor, "*shape factor"]) -> Bool[Tensor, "*shape"]:
         """True for each combination of factor values that is held out."""
-        return self._rule(values)
+        return self._rule(self.space.checked(values))
 
     @cached_property
     def mask(self) -> Bool[np.ndarray, ...]:
@@ -140,13 +146,28 @@ class Holdout:
             )
 
     def __or__(self, other: Holdout) -> Holdout:
-        return any_of(self.space, parts=[self.config, self._same_space(other).config])
+        return self._with("any_of", other)
 
     def __and__(self, other: Holdout) -> Holdout:
-        return all_of(self.space, parts=[self.config, self._same_space(other).config])
+        return self._with("all_of", other)
 
     def __invert__(self) -> Holdout:
-        return all_but(self.space, part=self.config)
+        how, parts = self._combination
+        if how == "all_but":
+            return parts[0]
+        inverted = _combined("all_but", [self])
+        inverted.config = {"kind": "all_but", "part": self.config}
+        return inverted
+
+    def _with(self, kind: Combination, other: Holdout) -> Holdout:
+        """Both hold-outs combined; the parts of one that is of the same kind already join the others in one list."""
+        parts: list[Holdout] = []
+        for held in (self, self._same_space(other)):
+            how, inner = held._combination
+            parts += inner if how == kind else [held]
+        combined = _combined(kind, parts)
+        combined.config = {"kind": kind, "parts": [part.config for part in parts]}
+        return combined
 
     def _same_space(self, other: Holdout) -> Holdout:
         if not isinstance(other, Holdout):
@@ -238,7 +259,7 @@ def _between(space: FactorSpace, axes: list[int], lows: list[float], highs: list
         columns = []
         for axis, lo, hi in zip(axes, lows, highs):
             factor = factors[axis]
-            v, slack = values[..., axis], factor.step * 1e-4  # grid values carry rounding errors
+            v, slack = values[..., axis], factor.slack
             if factor.kind == "cyclic":  # into the range, a value just below its start counting as its start
                 v = torch.remainder(v - factor.low + slack, factor.extent) + factor.low - slack
             above, below = v >= lo - slack, v <= hi + slack
@@ -293,6 +314,17 @@ def cross(
     """
     axes = _axes(space, factors)
     chosen = [list(space.factors.values())[a] for a in axes]
+    for axis, factor in zip(axes, chosen):
+        most = (factor.size - 1) // 2
+        if most == 0:
+            raise InputError(
+                f"A cross needs factors of at least 3 values. Got {factor.size} for factor {space.names[axis]!r}."
+            )
+        if margin > most:
+            raise InputError(
+                f"margin={margin} leaves nothing of factor {space.names[axis]!r} between its margins. "
+                f"Its {factor.size} values allow at most margin={most}."
+            )
     in_bar = _between(space, axes, _per_axis(space, axes, lo, "lo"), _per_axis(space, axes, hi, "hi"))
     reach = _between(space, axes, [f.low + margin * f.step for f in chosen], [f.high - margin * f.step for f in chosen])
     return Holdout(space, lambda values: (in_bar(values).sum(-1) >= max(1, len(axes) - 1)) & reach(values).all(-1))
@@ -382,22 +414,36 @@ def runs(space: FactorSpace, lengths: list[Annotated[int, Field(ge=0)]]) -> Hold
 @HOLDOUTS.register("any_of")
 def any_of(space: FactorSpace, parts: Annotated[list[Part], Field(min_length=1)]) -> Holdout:
     """Held out by at least one part (`a | b`)."""
-    built = [HOLDOUTS.build(part, space) for part in parts]
-    return Holdout(space, lambda values: torch.stack([h.contains(values) for h in built]).any(0))
+    return _combined("any_of", [HOLDOUTS.build(part, space) for part in parts])
 
 
 @HOLDOUTS.register("all_of")
 def all_of(space: FactorSpace, parts: Annotated[list[Part], Field(min_length=1)]) -> Holdout:
     """Held out by every part (`a & b`)."""
-    built = [HOLDOUTS.build(part, space) for part in parts]
-    return Holdout(space, lambda values: torch.stack([h.contains(values) for h in built]).all(0))
+    return _combined("all_of", [HOLDOUTS.build(part, space) for part in parts])
 
 
 @HOLDOUTS.register("all_but")
 def all_but(space: FactorSpace, part: Part) -> Holdout:
     """Held out iff the part does not hold it out (`~a`)."""
-    inner: Holdout = HOLDOUTS.build(part, space)
-    return Holdout(space, lambda values: ~inner.contains(values))
+    return _combined("all_but", [HOLDOUTS.build(part, space)])
+
+
+def _combined(kind: Combination, parts: list[Holdout]) -> Holdout:
+    """The rule of a combination; its configuration is the caller's affair."""
+
+    def rule(values: Tensor) -> Tensor:
+        held = (part.contains(values) for part in parts)
+        if kind == "all_but":
+            return ~next(held)
+        return functools.reduce(torch.logical_or if kind == "any_of" else torch.logical_and, held)
+
+    combined = Holdout(parts[0].space, rule)
+    combined._combination = kind, parts
+    combined._depth = 1 + max(part._depth for part in parts)
+    if combined._depth > MOST_NESTED:
+        raise InputError(f"{TOO_DEEP} Or go on with holdouts.mask(space, held.mask).")
+    return combined
 
 
 def mask(space: FactorSpace, held: Any) -> Holdout:

@@ -21,19 +21,28 @@ import difflib
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
+from pydantic_core import ErrorDetails
 
 from recombine.errors import InputError
 
 Count = Annotated[int, Field(ge=1, le=2**40)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Width = Annotated[float, Field(ge=1e-3, allow_inf_nan=False)]  # narrower ones underflow to 0/0
+Width = Annotated[float, Field(ge=1e-3, le=1e9, allow_inf_nan=False)]  # narrower: underflow to 0/0; wider: flat
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
+
+MOST_NESTED = 100  # parts within parts; Python's own stack ends somewhere above
+TOO_DEEP = (
+    f"This is nested more than {MOST_NESTED} levels deep. Write parts side by side instead, for example those of an "
+    "any_of in one list."
+)
+
+MOST_TOLD = 20  # mistakes in one parameter; a list may have thousands
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -42,6 +51,14 @@ class Parameters(BaseModel):
     """Base of all configuration models: unknown keys and silent type changes are errors, nothing can be changed."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @field_validator("*")
+    @classmethod
+    def _zero_has_no_sign(cls, value: Any) -> Any:
+        """Equal settings are written, and so named, alike: −0 is 0."""
+        if isinstance(value, list):
+            return [part + 0.0 if isinstance(part, float) else part for part in value]
+        return value + 0.0 if isinstance(value, float) else value
 
 
 class Family:
@@ -87,16 +104,16 @@ class Family:
             got = f"Got {given[0]!r} instead." if given else "It is missing."
             raise InputError(f"The first argument of {self.name} {kind!r} must be a {wanted}. {got}")
 
-    def validate(self, config: Mapping[str, Any], prefix: str = "") -> Parameters:
+    def validate(self, config: Mapping[str, Any], prefix: str = "", beside: Sequence[str] = ()) -> Parameters:
         """Check a configuration of this family and fill in its defaults; all its errors are raised together.
 
-        `prefix` ("decoder.") goes before the parameter names in messages.
+        `prefix` ("decoder.") goes before the parameter names in messages; `beside` are other names that may be meant.
         """
         kind = config.get("kind")
         if not isinstance(kind, str) or kind not in self.models:
             close = nearest(kind, self.models) if isinstance(kind, str) else ""
             raise InputError(f"There is no {self.name} of kind {kind!r}{close}. Kinds: {', '.join(self.models)}.")
-        return validate(self.models[kind], config, f"{self.name} {kind!r}", prefix)
+        return validate(self.models[kind], config, f"{self.name} {kind!r}", prefix, ("kind", *beside))
 
     def build(self, config: Mapping[str, Any], *context: Any) -> Any:
         """Build a component from a configuration, in a context if the family has one."""
@@ -135,33 +152,78 @@ def _plain(value: Any) -> Any:
 M = TypeVar("M", bound=BaseModel)
 
 
-def validate(model: type[M], given: Mapping[str, Any], where: str, prefix: str = "") -> M:
+def validate(model: type[M], given: Mapping[str, Any], where: str, prefix: str = "", beside: Sequence[str] = ()) -> M:
     """Validate, turning all of pydantic's complaints into one error in the user's words."""
+    check_nesting(given)
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:
-        raise InputError("\n".join(complaints(error, model, where, prefix))) from None
+        names = [name for name in (*model.model_fields, *beside) if name != "kind"]
+        listed = f"Parameters: {', '.join(prefix + n for n in names)}." if names else "It takes no parameters."
+        told = []
+        for name, problems in _by_name(error).items():
+            if problems[0]["type"] == "extra_forbidden":
+                close = nearest(name, [*names, *beside], prefix)
+                told.append(f"Unknown parameter {prefix + name!r} of {where}{close}. {listed}")
+            elif problems[0]["type"] == "missing":
+                told.append(f"The {prefix + name!r} parameter of {where} is missing.")
+            else:
+                told += complaints(f"The {prefix + name!r} parameter of {where} is wrong", given.get(name), problems)
+        raise InputError("\n".join(told)) from None
 
 
-def complaints(error: ValidationError, model: type[BaseModel], where: str, prefix: str = "") -> Iterable[str]:
-    """One sentence per problem: what, got, expected, nearest valid name."""
-    alternatives: dict[str, list[str]] = {}  # a value that fits none of several types has a complaint for each
+def check_nesting(given: Mapping[str, Any]) -> None:
+    """Refuse what is nested so deeply that checking, copying or writing it would exceed Python's stack."""
+    level: list[Any] = [given]
+    for _ in range(MOST_NESTED + 2):  # a run has its groups around the parts
+        level = [inner for outer in level for inner in _nested(outer)]
+        if not level:
+            return
+    raise InputError(TOO_DEEP)
+
+
+def _nested(outer: Mapping[str, Any] | list[Any]) -> Iterator[Mapping[str, Any] | list[Any]]:
+    """The parts of a configuration, one by one or in lists."""
+    for value in outer.values() if isinstance(outer, Mapping) else outer:
+        if isinstance(value, Mapping):
+            yield value
+        elif isinstance(value, list):
+            yield from (inner for inner in value if isinstance(inner, Mapping | list))
+
+
+def _by_name(error: ValidationError) -> dict[str, list[ErrorDetails]]:
+    """The problems of each parameter."""
+    found: dict[str, list[ErrorDetails]] = {}
     for problem in error.errors():
-        alternatives.setdefault(str(problem["loc"][0]), []).append(problem["msg"][0].lower() + problem["msg"][1:])
-    for name, problem in {str(problem["loc"][0]): problem for problem in error.errors()}.items():
-        path = prefix + name
-        if problem["type"] == "extra_forbidden":
-            names = [field for field in model.model_fields if field != "kind"]
-            listed = f" Parameters: {', '.join(prefix + n for n in names)}." if names else " It takes no parameters."
-            yield f"Unknown parameter {path!r} of {where}{nearest(name, names, prefix)}.{listed}"
-        elif problem["type"] == "missing":
-            yield f"The {path!r} parameter of {where} is missing."
-        else:
-            if problem["type"] == "value_error":  # one of ours, raised while checking a nested configuration
-                yield f"The {path!r} parameter of {where} is wrong: {problem.get('ctx', {}).get('error')}"
-                continue
-            what = ", or ".join(dict.fromkeys(alternatives[name]))
-            yield f"The {path!r} parameter of {where} is wrong: {what}. Got {problem['input']!r} instead."
+        found.setdefault(str(problem["loc"][0]), []).append(problem)
+    return found
+
+
+def complaints(wrong: str, value: Any, problems: Iterable[ErrorDetails]) -> list[str]:
+    """A sentence per problem of a parameter, and per entry if it is a list or has keys: what, got, expected."""
+    places: dict[str, list[ErrorDetails]] = {}
+    for problem in problems:
+        places.setdefault(_place(value, problem["loc"][1:2]), []).append(problem)
+    told = []
+    for place, found in places.items():
+        ours = found[-1].get("ctx", {}).get("error")  # raised while checking a nested configuration
+        if found[-1]["type"] == "value_error":
+            told += [f"{wrong}{place}: {line}" for line in str(ours).splitlines()]
+        else:  # a value that fits none of several types has a problem with each
+            what = ", or ".join(dict.fromkeys(f["msg"][0].lower() + f["msg"][1:] for f in found))
+            told.append(f"{wrong}{place}: {what}. Got {found[-1]['input']!r} instead.")
+    more = len(told) - MOST_TOLD
+    return told if more <= 0 else [*told[:MOST_TOLD], f"{wrong} at {more} more places."]
+
+
+def _place(value: Any, location: tuple[int | str, ...]) -> str:
+    """Which entry of a value; nothing if it has none, and the location is one of the types that it may have."""
+    for step in location:
+        if isinstance(value, list) and isinstance(step, int):
+            return f" at place {step + 1}"
+        if isinstance(value, Mapping) and step in value:
+            return f" at {step!r}"
+    return ""
 
 
 def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:

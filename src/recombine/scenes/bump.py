@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
 from recombine.errors import InputError
-from recombine.factors import FactorSpace, as_values
+from recombine.factors import FactorSpace
 from recombine.registry import Count, Width
 from recombine.scenes.scene import SCENES, Scene
 
@@ -59,10 +59,10 @@ class Bump(Scene):
                     f"Factor {name!r} multiplies the bump, so its values must be above 0. Got values from "
                     f"{space.factors[name].low:g}; give it a low, for example discrete(4, low=0.25, step=0.25)."
                 )
-        if "brightness" in space.names and space.factors["brightness"].high > 1 + 1e-6:
+        if "brightness" in space.names and space.factors["brightness"].end > 1 + 1e-6:
             raise InputError(
                 "Factor 'brightness' must stay in (0, 1], so that images stay in [0, 1]. Got values up to "
-                f"{space.factors['brightness'].high:g}."
+                f"{space.factors['brightness'].end:g}."
             )
         self.space = space
         self.sigma = sigma
@@ -83,7 +83,7 @@ class Bump(Scene):
     def __call__(
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, "*shape row column"]:
-        values = as_values(values)
+        values = self.space.checked(values)
         x, y = (self._profile(name, values, present) for name in POSITIONS)
         image = y.unsqueeze(-1) * x.unsqueeze(-2)
         brightness = self._look("brightness", values, present)
@@ -148,6 +148,7 @@ class Stripe(Bump):
     def __call__(
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, "*shape row column"]:
+        values = self.space.checked(values)
         shown = torch.ones_like(values, dtype=torch.bool) if present is None else present.clone()
         shown[..., self.space.axis("y" if self.factor == "x" else "x")] = False
         return super().__call__(values, shown)

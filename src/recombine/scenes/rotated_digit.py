@@ -8,7 +8,7 @@ import math
 from typing import Annotated
 
 import torch
-from jaxtyping import Bool, Float, UInt8
+from jaxtyping import Bool, Float, Real, UInt8
 from pydantic import Field
 from torch import Tensor
 
@@ -75,13 +75,14 @@ class RotatedDigit(Scene):
         self._digits = pixels.flatten(1).double() / 255
 
     def __call__(
-        self, values: Float[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, "*shape row column"]:
         if present is not None and not bool(present.all()):
             raise InputError(
                 "A rotated digit has no image without its angle or its digit, so it has no stripes to train on. Leave "
                 "training.stripes false."
             )
+        values = self.space.checked(values)
         which = self._which(values)
         row, column = self._sources(values[..., self.space.axis(ANGLE)])
         inside = (row.abs() <= SIDE / 2 - 0.5 + EDGE) & (column.abs() <= SIDE / 2 - 0.5 + EDGE)

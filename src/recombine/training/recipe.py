@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, field_validator
 
+from recombine.errors import InputError
 from recombine.registry import Count, Family, NonNegative, Parameters, Positive, Share
 from recombine.training.objective import LossTerm
 from recombine.training.penalties import TERMS
@@ -28,7 +29,7 @@ class Training(Parameters):
         stripe_repeats: How often each stripe occurs in an epoch.
         stripes_first: Share of the steps, at the start, that see stripes only; then come stripes and bumps together.
         learning_rate, weight_decay, beta2: AdamW's.
-        schedule: Learning rate "constant", or "cosine" down to 0 at the last step.
+        schedule: Learning rate "constant", or falling along a "cosine" that reaches 0 one step after the last.
         warmup: Share of the steps over which the learning rate rises linearly at the start.
         stop_below: Stop once the ID error (estimated on `evaluate_cells` cells) is at or below this.
         stop_patience: Stop after this many evaluations without a new lowest ID error.
@@ -63,9 +64,17 @@ class Training(Parameters):
     @field_validator("terms")
     @classmethod
     def _check_terms(cls, terms: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        return {
-            kind: TERMS.validate({"kind": kind, **given}).model_dump(exclude={"kind"}) for kind, given in terms.items()
-        }
+        checked, errors = {}, []
+        for kind, given in terms.items():
+            try:
+                if given.get("kind", kind) != kind:
+                    raise InputError(f"The term {kind!r} is of that kind. Got kind {given['kind']!r}; leave it out.")
+                checked[kind] = TERMS.validate({**given, "kind": kind}).model_dump(exclude={"kind"})
+            except InputError as error:
+                errors.append(str(error))
+        if errors:
+            raise InputError("\n".join(errors))
+        return checked
 
     def loss_terms(self) -> list[LossTerm]:
         return [TERMS.build({"kind": kind, **given}) for kind, given in self.terms.items()]
