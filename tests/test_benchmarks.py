@@ -88,8 +88,8 @@ def test_the_plain_rendered_network_computes_the_same():
         given = getattr(ours.renderer, name).detach()
         getattr(plain, name).data = given.reshape(getattr(plain, name).shape)
     plain.head.load_state_dict(dict(zip(plain.head.state_dict(), ours.layers.state_dict().values())))
-    data = reference_rendering.CellData(40)
-    cells, images = (torch.stack(parts) for parts in zip(*data.samples))
+    cells, images = (torch.stack(parts) for parts in zip(*reference_rendering.CellData().samples))
+    assert len(cells) == problem.holdout.n_id
     torch.testing.assert_close(plain(cells), ours(problem.inputs(cells.float())), atol=1e-6, rtol=1e-4)
     torch.testing.assert_close(images, problem.targets(cells.float()))
     assert not problem.holdout.contains(cells.float()).any()
