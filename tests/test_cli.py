@@ -166,6 +166,8 @@ def test_a_folder_that_may_not_be_entered_ends_with_code_2(tmp_path, monkeypatch
         (["train", "training.bumps=1000"], "more ID cells than the hold-out leaves (495)"),
         (["train", "seed=3..1"], "first..last"),
         (["train", "seed=²..³"], "first..last"),
+        (["train", "seed=3..1", "decoder.dept=3"], "did you mean 'decoder.depth'?"),
+        (["train", "seed=3..1", "decoder.dept=3"], "first..last"),
         (["train", "seed=0..1000000000"], "at most 10000"),
         (["train", "decoder.kind=mlp", "training.kind=low_rank"], "needs a FactorRenderer"),
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,9 +101,12 @@ def train(
         from recombine.files import read_json
         from recombine.store import Store
 
-        words, seeds = split_seeds([*(overrides or []), *([] if seed is None else [f"seed={seed}"])])
         base = read_json(config) if config else {}
-        configs = [RunConfig.parse([*words, f"seed={s}"] if s is not None else words, base) for s in seeds]
+        given = [*(overrides or []), *([] if seed is None else [f"seed={seed}"])]
+        words = [word for word in given if not word.startswith("seed=")]
+        with all_told(lambda: RunConfig.parse(words, base)):
+            seeds = seeds_of(given)
+        configs = [RunConfig.parse([*words, *s], base) for s in seeds]
         configs[0].check()
         resolve(device)
         store = Store(out)
@@ -214,15 +217,27 @@ def reported(as_json: bool) -> Iterator[None]:
     raise typer.Exit(code)
 
 
-def split_seeds(words: list[str]) -> tuple[list[str], list[str | None]]:
-    """Take seed=0,1,2 and seed=0..7 out of the overrides; [None] if no seed is given. The last one counts."""
+def seeds_of(words: list[str]) -> list[list[str]]:
+    """The seeds in seed=0,1,2 or seed=0..7 as a word each; no word if none is given. The last one counts."""
     from recombine.sweeps.values import split_values
 
     given = [word.partition("=")[2] for word in words if word.startswith("seed=")]
-    others = [word for word in words if not word.startswith("seed=")]
-    if not given:
-        return others, [None]
-    return others, [*split_values(given[-1])]
+    return [[f"seed={seed}"] for seed in split_values(given[-1])] if given else [[]]
+
+
+@contextlib.contextmanager
+def all_told(check: Callable[[], object]) -> Iterator[None]:
+    """If an input error is raised inside, raise it together with the one that `check` raises, if it does."""
+    from recombine.errors import InputError
+
+    try:
+        yield
+    except InputError as error:
+        try:
+            check()
+        except InputError as other:
+            raise InputError(f"{other}\n{error}") from error
+        raise
 
 
 def plan(store: Any, configs: list[Any], as_json: bool, *, force: bool = False) -> None:

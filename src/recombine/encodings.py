@@ -34,7 +34,7 @@ Part = Annotated[dict[str, Any], AfterValidator(lambda part: ENCODINGS.validate(
 class Encoding:
     """Maps factor values to codes; subclasses say how long one factor's block is and what stands in it."""
 
-    config: dict[str, Any]
+    config: dict[str, Any] = {}  # noqa: RUF012 (replaced, never changed; empty for encodings that are not registered)
 
     def __init__(self, space: FactorSpace) -> None:
         self.space = space
