@@ -139,6 +139,9 @@ def test_dry_run_says_what_would_happen(tmp_path):
     assert status("--force") == "to train again (finished)"
     (tmp_path / RUN / "run.json").unlink()
     assert status() == status("--force") == "to train"
+    (tmp_path / RUN / "checkpoint.safetensors").write_text("junk")
+    assert status().startswith("damaged: ")
+    assert status("--force").startswith("to train again (damaged: ")
 
 
 @pytest.mark.parametrize("command", [["runs", "list"], ["train", *TINY]])

@@ -97,6 +97,15 @@ def test_a_table_has_a_row_per_held_out_cell_and_chunks_do_not_matter():
     np.testing.assert_allclose(whole.additive, parts.additive, rtol=1e-6)
 
 
+def test_cells_may_be_chosen_if_they_exist():
+    task = TASKS["n=3"]
+    found = conjunction(Answer(task, task.scene), task, [3, 1])
+    assert found.cells.tolist() == [3, 1]
+    for wrong in ([1000], [-1]):
+        with pytest.raises(InputError, match="Cells are numbered 0 …"):
+            conjunction(Answer(task, task.scene), task, wrong)
+
+
 def test_it_refuses_the_inverse_task():
     inverse = Task(TASKS["upright"].scene, TASKS["upright"].encoding, TASKS["upright"].holdout, inverse=True)
     with pytest.raises(InputError, match="image → code"):

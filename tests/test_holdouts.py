@@ -557,3 +557,22 @@ def test_values_beyond_a_cyclic_range_are_wrapped():
 def test_functions_take_the_factors_by_their_names() -> None:
     with pytest.raises(InputError, match=r"by their names, here \(x, y\)"):
         holdouts.where(FactorSpace(x=8, y=8), lambda a, b: a > b)
+
+
+def test_a_rule_that_gives_numbers_counts_as_true_or_false():
+    space = FactorSpace(x=8, y=8)
+    for kind in (torch.long, torch.float):
+        held = holdouts.Holdout(space, lambda values, kind=kind: (values[..., 0] > 5).to(kind))
+        assert (held.n_ood, (~held).n_ood, (held | ~held).n_ood) == (16, 48, 64)
+
+
+def test_parts_that_double_in_every_round_are_stopped_with_advice():
+    space = FactorSpace(x=8, y=8)
+    one = holdouts.centre(space, 2, 5)
+
+    def combine(held):
+        for _ in range(40):
+            held = (held & ~one) | (one & ~held)
+
+    with pytest.raises(InputError, match=r"at most 10000 parts.*holdouts\.mask"):
+        combine(one)

@@ -88,8 +88,10 @@ def test_what_killed_processes_left_while_taking_the_lock_is_cleared_away(path):
         (path.parent / name).write_text("")
         if name != ".lock.89ab.part":  # someone may be taking the lock just now
             os.utime(path.parent / name, (old, old))
+    (path.parent / ".lock.cdef").mkdir()  # cannot be deleted like a file
+    os.utime(path.parent / ".lock.cdef", (old, old))
     with Lock(path):
-        assert {p.name for p in path.parent.iterdir()} == {".lock", ".lock.89ab.part", "other.part"}
+        assert {p.name for p in path.parent.iterdir()} == {".lock", ".lock.89ab.part", ".lock.cdef", "other.part"}
 
 
 def test_the_heart_beats(path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -9,7 +10,7 @@ from torch import nn
 import recombine as rc
 from recombine.decoders import FactorRendered, FactorRenderer
 from recombine.decoders.quick_gradients import quick_low_rank, quick_prelu
-from recombine.decoders.renderer import low_rank
+from recombine.decoders.renderer import _whole_numbers, low_rank
 from recombine.errors import InputError
 from recombine.training.penalties import Entropy, Variance
 
@@ -200,6 +201,7 @@ def test_replicated_borders_let_bands_go_on():
         (lambda: FactorRenderer((4,), (5, 6))(torch.tensor([[-1]])), r"Got index -1"),
         (lambda: FactorRenderer((4, 4), (5, 6))(torch.tensor([[1]])), "2 columns, one per factor. Got 1"),
         (lambda: FactorRenderer((4, 4), (5, 6))(torch.zeros(1, 7)), "has 8 entries. Got 7"),
+        (lambda: FactorRenderer((4,), (5, 6), rank=True), "rank takes whole numbers. Got \\[True\\]"),
         (lambda: Entropy(-1.0), "greater than or equal to 0"),
         (lambda: Variance(0.1)(nn.Linear(2, 2)), "needs a FactorRenderer"),
         (lambda: rc.recipe("low_rank", terms={"entropi": {}}), "did you mean 'entropy'"),
@@ -209,6 +211,19 @@ def test_replicated_borders_let_bands_go_on():
 def test_bad_input_is_named(build, message):
     with pytest.raises(InputError, match=message):
         build()
+
+
+def test_sizes_may_be_numpys_or_torchs_whole_numbers():
+    for sizes in (np.array([4, 3]), torch.tensor([4, 3])):
+        assert _whole_numbers(sizes, "factor_sizes") == [4, 3]
+    for wrong in (2.5, [2.5], [1, True], "ab", None):
+        with pytest.raises(InputError, match="channels takes whole numbers"):
+            _whole_numbers(wrong, "channels")
+
+
+def test_a_code_in_double_precision_is_drawn(renderer):
+    code = torch.eye(sum(renderer.factor_sizes))[:2]
+    torch.testing.assert_close(renderer(code.double()), renderer(code))
 
 
 def test_a_code_without_an_entry_per_value_is_refused():

@@ -218,7 +218,27 @@ def test_only_runs_are_deleted(store):
     assert not store.directory(tiny()).exists()
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[1]"])
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"model/thesis.tex": ""}, "thesis.tex, which no run writes"),
+        ({"model/config.json": "{}"}, "no config.json of a run"),
+        ({"config.json": "[1]"}, "no config.json of a run"),
+        ({"config.json": "{}", "diagnosis/notes/mine.json": "{}"}, "which no run writes"),
+        ({"config.json": "{}", ".new/mine": ""}, "which no run writes"),
+    ],
+)
+def test_directories_that_may_hold_anything_else_are_not_deleted(store, files, message):
+    folder = store.root / ("c" * 16)
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    with pytest.raises(StoreError, match=message):
+        store.remove("c" * 16)
+    assert folder.is_dir()
+
+
+@pytest.mark.parametrize("damage", ["", "{"])
 def test_damaged_and_barely_begun_runs_can_be_deleted(store, damage):
     (store.directory(tiny()) / "config.json").write_text(damage)
     store.remove(tiny().hash)

@@ -222,7 +222,7 @@ def seeds_of(words: list[str]) -> list[list[str]]:
     from recombine.sweeps.values import split_values
 
     given = [word.partition("=")[2] for word in words if word.startswith("seed=")]
-    return [[f"seed={seed}"] for seed in split_values(given[-1])] if given else [[]]
+    return [[f"seed={seed}"] for seed in dict.fromkeys(split_values(given[-1]))] if given else [[]]
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ def report(
         from recombine.report.collect import collect
         from recombine.report.page import check_target, write_report
 
-        if runs.suffix in (".html", ".htm"):
+        if runs.suffix.lower() in (".html", ".htm"):
             raise InputError(f"--out names the run store, --output (-o) the page. Got --out {runs}: use -o {runs}.")
         check_target(output)
         collected = collect(paths, runs=runs, diagnose=diagnose)

@@ -19,7 +19,7 @@ def available() -> list[str]:
 
 def resolve(device: str | torch.device) -> torch.device:
     """ "auto" (cuda, then mps, then cpu) or a device, which must be there."""
-    names, name = available(), str(device)
+    names, name = available(), "cpu" if str(device) == "cpu:0" else str(device)
     if name == "auto":
         return torch.device(next((n for n in ("cuda", "mps") if n in names), "cpu"))
     if name not in names:

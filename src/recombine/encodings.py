@@ -93,7 +93,7 @@ class Encoding:
     def check(self) -> None:
         """Raise unless the grid values of each factor (of a large one the first) have finite, different codes."""
         for name, factor in self.space.factors.items():
-            values = factor.grid()[: max(2, min(MOST_CHECKED, MOST_CHECKED**2 // self.block_size(name)))]
+            values = factor.grid()[: max(2, min(MOST_CHECKED, MOST_CHECKED**2 // max(self.block_size(name), 1)))]
             problem = _problem(values.tolist(), self.encode_factor(name, values))
             if problem:
                 raise InputError(

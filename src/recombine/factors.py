@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -265,6 +265,13 @@ class FactorSpace:
                 f"Values must end in one column per factor ({', '.join(self.names)}). Got shape {tuple(values.shape)}."
             )
         return as_values(values)
+
+    def checked_cells(self, cells: Int[Tensor, " cell"] | Sequence[int]) -> Int[Tensor, " cell"]:
+        """Numbers of cells as a tensor; an error if there is no such cell."""
+        chosen = torch.as_tensor(cells, dtype=torch.long)
+        if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < len(self):
+            raise InputError(f"Cells are numbered 0 … {len(self) - 1}. Got {chosen.tolist()}.")
+        return chosen
 
     def positions(self, values: Real[Tensor, "*shape factor"]) -> Float[Tensor, "*shape factor"]:
         """Values counted in grid steps (differentiable)."""

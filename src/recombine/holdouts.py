@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 HOLDOUTS = Family("holdout", (FactorSpace,))
 Bound = Finite | list[Finite]  # one for all factors, or one per factor
 Rule = Callable[[Tensor], Tensor]
+MOST_PARTS = 10_000  # of a combination: written twice in every round, parts would double in each
 Combination = Literal["any_of", "all_of", "all_but"]
 Part = Annotated[dict[str, Any], AfterValidator(lambda part: HOLDOUTS.validate(part).model_dump())]
 
@@ -75,6 +76,7 @@ class Holdout:
         self._rule = rule
         self._combination: tuple[Combination | None, list[Holdout]] = (None, [])  # how, and of what, it was combined
         self._depth = 0  # of parts within parts
+        self._size = 1  # parts in all
 
     @property
     def config(self) -> dict[str, Any]:
@@ -89,7 +91,7 @@ class Holdout:
 
     def contains(self, values: Real[Tensor, "*shape factor"]) -> Bool[Tensor, "*shape"]:
         """True for each combination of factor values that is held out."""
-        return self._rule(self.space.checked(values))
+        return self._rule(self.space.checked(values)).bool()
 
     @cached_property
     def mask(self) -> Bool[np.ndarray, ...]:
@@ -441,8 +443,14 @@ def _combined(kind: Combination, parts: list[Holdout]) -> Holdout:
     combined = Holdout(parts[0].space, rule)
     combined._combination = kind, parts
     combined._depth = 1 + max(part._depth for part in parts)
+    combined._size = sum(part._size for part in parts)
     if combined._depth > MOST_NESTED:
         raise InputError(f"{TOO_DEEP} Or go on with holdouts.mask(space, held.mask).")
+    if combined._size > MOST_PARTS:
+        raise InputError(
+            f"A hold-out is combined of at most {MOST_PARTS} parts, each counted as often as it occurs. "
+            "Go on with holdouts.mask(space, held.mask)."
+        )
     return combined
 
 

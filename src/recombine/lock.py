@@ -76,7 +76,7 @@ class Lock:
     def _clear_away(self, now: float) -> None:
         """Delete what processes left that were killed while they took the lock."""
         for left in self.path.parent.glob(f"{self.path.name}.*"):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 if now - left.stat().st_mtime > STALE:
                     left.unlink()
 

@@ -47,8 +47,8 @@ RESULTS = ("config.json", "model/config.json", "model/model.safetensors", "score
            "losses.safetensors")  # fmt: skip
 FACTS = ("run", "config", "summary", "steps", "loss_names", "seconds", "finished", "device", "files")
 NEW = ".new"  # where results are put together before they replace what was there
-OWN = re.compile(r"(config|run)\.json|scores\.csv|history\.jsonl|losses\.safetensors|(next-)?checkpoint\.safetensors|"
-                 r"model|diagnosis|\.new|\.lock.*|\..*\.part")  # fmt: skip
+PASSING = re.compile(r"(next-)?checkpoint\.safetensors|\.lock.*|(.*/)?\..*\.part")  # files of a run at work, or killed
+DIAGNOSIS = re.compile(r"diagnosis/[^/]+\.(json|csv|safetensors)")
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,11 @@ def _check_facts(facts: Any, what: str) -> dict[str, Any]:
     return facts
 
 
+def _is_result(name: str) -> bool:
+    """Whether a finished run, or its diagnosis, has a file of this name."""
+    return name.removeprefix(f"{NEW}/") in (*RESULTS, "run.json") or DIAGNOSIS.fullmatch(name) is not None
+
+
 class Store:
     """A folder of runs."""
 
@@ -244,7 +249,7 @@ class Store:
         model = configs[0].model(task)
         for config in configs:
             write_json(self.directory(config) / "config.json", config.to_dict())
-            if force:
+            if force and not self._is_being_redone(config):
                 discard(self._checkpoint(config))
         by_seed = {config.seed: config for config in configs}
         runs: Sequence[Run] = ()
@@ -266,6 +271,13 @@ class Store:
             for run in runs:
                 locks[by_seed[run.seed]].check()
                 self._write(by_seed[run.seed], run)
+
+    def _is_being_redone(self, config: RunConfig) -> bool:
+        """Whether there is a checkpoint beside a finished run: of an attempt to train it again that was stopped."""
+        try:
+            return self.is_finished(config) and steps_done(self._checkpoint(config)) is not None
+        except StoreError:
+            return False
 
     def _write(self, config: RunConfig, run: Run) -> None:
         """Write a finished run; run.json comes last and makes it one."""
@@ -428,10 +440,13 @@ class Store:
 
     def status(self, config: RunConfig) -> str:
         """What there is of a run: finished, damaged, not started, or at which step it stopped."""
-        if not self.is_finished(config):
-            return self._progress(self.directory(config))
-        damage = self.damage(config)
-        return f"damaged: {damage}" if damage else "finished"
+        try:
+            if not self.is_finished(config):
+                return self._progress(self.directory(config))
+            self.load(config.hash).verify()
+        except InputError as error:
+            return f"damaged: {error}"
+        return "finished"
 
     def _progress(self, path: Path) -> str:
         steps = steps_done(path / "checkpoint.safetensors")
@@ -442,20 +457,22 @@ class Store:
         path = self.root / self.resolve(run)
         if path.is_symlink():
             raise StoreError(f"{path} is a link, so it is not deleted. Delete it by hand.")
-        foreign = sorted(entry.name for entry in path.iterdir() if not OWN.fullmatch(entry.name))
+        files = [str(file.relative_to(path)) for file in path.rglob("*") if file.is_symlink() or not file.is_dir()]
+        lasting = [name for name in files if not PASSING.fullmatch(name)]
+        foreign = sorted(name for name in lasting if not _is_result(name))
         if foreign:
             raise StoreError(f"{path} holds {', '.join(foreign)}, which no run writes, so it is not deleted.")
-        if not self._may_be_ours(path):
-            raise StoreError(f"{path / 'config.json'} is not a run's, so {path} is not deleted: it may not be a run.")
+        if lasting and not self._may_be_ours(path):
+            raise StoreError(f"{path} has no config.json of a run, so it is not deleted: it may not be a run.")
         return path
 
     def _may_be_ours(self, path: Path) -> bool:
-        """Whether a config.json describes a run, is too damaged to tell, or is not there yet."""
+        """Whether config.json describes a run, or is too damaged to tell."""
         try:
             given = read_json(path / "config.json")
         except StoreError:
-            return True
-        return not isinstance(given, dict) or set(given) <= set(DEFAULTS)
+            return (path / "config.json").is_file()
+        return isinstance(given, dict) and set(given) <= set(DEFAULTS)
 
     def remove(self, run: str) -> Path:
         """Delete a run, finished or not. Directories that may hold anything else are not touched."""

@@ -57,5 +57,9 @@ def test_bad_input_is_named():
         configs([0], variants=["varianz"])
     with pytest.raises(InputError, match="at least one seed"):
         configs([])
+    with pytest.raises(InputError, match=r"one variant\. Got 1 and 0"):
+        configs([0], variants=[])
+    drawn = configs([0, 0], variants=(name for name in ("none", "both")))
+    assert {name: len(group) for name, group in drawn.items()} == {"none": 1, "both": 1}
     with pytest.raises(InputError, match="no rows"):
         plot([])

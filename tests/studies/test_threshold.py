@@ -55,6 +55,12 @@ def test_points_keep_what_was_not_reached_apart():
     assert "not reached by 500]" in str(half)
 
 
+def test_one_seed_has_no_interval():
+    rows = [row(n, 0, 2 * n) for n in (8, 16)]
+    assert str(points(rows)[0]) == "N = 8: 16, one seed: no interval"
+    assert str(slope(rows)) == "1.00 (one seed: no interval) over N = 8, 16"
+
+
 @pytest.mark.parametrize("power", [1, 3])
 def test_the_slope_of_a_power_law_is_its_exponent(power):
     rows = [row(n, s, 2 * n**power) for n in (8, 16, 32) for s in range(3)]

@@ -11,7 +11,7 @@ from recombine.errors import InputError, TrainingDiverged
 from recombine.seeds import check_seed
 from recombine.training import Batch, recipe
 from recombine.training.loop import Loop
-from recombine.training.objective import check_terms
+from recombine.training.objective import Stacked, check_terms
 
 
 @pytest.fixture
@@ -173,6 +173,62 @@ def test_seeds_together_train_the_forward_pass_the_model_has(task, how):
     alone = [rc.train(model(), task, seed=seed, training=fast()) for seed in (0, 1)]
     for a, b in zip(together, alone):
         torch.testing.assert_close(a.losses[:5], b.losses[:5], rtol=1e-5, atol=0)
+
+
+class OwnRenderer(rc.decoders.FactorRenderer):
+    def maps(self):
+        return 2 * super().maps()
+
+
+def dilated(model):
+    model.layers[1].conv = nn.Conv2d(2, 2, 3, padding=2, dilation=2)
+
+
+def patched(model):
+    model.layers[0].conv.forward = lambda image: 0.5 * image
+
+
+def weightless(model):
+    model.layers[1].conv = nn.ConvTranspose2d(2, 2, 3, padding=1, bias=False)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch's, of its weight norm
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: setattr(model, "renderer", OwnRenderer((8, 8), (8, 8))),
+        lambda model: model.layers[0].append(nn.Tanh()),
+        dilated,
+        weightless,
+        patched,
+        lambda model: setattr(model.layers[2], "act", nn.PReLU(2)),
+        lambda model: nn.utils.parametrizations.weight_norm(model.layers[1].conv),
+    ],
+)
+def test_seeds_together_train_the_parts_the_model_has(task, change):
+    task = rc.Task(task.scene, rc.encodings.OneHot(task.space), task.holdout)
+    model = rc.decoders.FactorRendered(task)
+    change(model)
+    together = rc.train_seeds(model, task, [0, 1], training=fast(steps=10), together=True)
+    alone = rc.train_seeds(model, task, [0, 1], training=fast(steps=10), together=False)
+    for a, b in zip(together, alone):
+        torch.testing.assert_close(a.losses[:5], b.losses[:5], rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("kind", [rc.decoders.MLP, rc.decoders.FactorRendered])
+def test_unchanged_decoders_take_the_quicker_way(task, kind):
+    model = kind(rc.Task(task.scene, rc.encodings.OneHot(task.space), task.holdout), depth=2)
+    assert Stacked([model], ())._quicker is not None
+    assert Stacked([model.double()], ())._quicker is not None
+
+
+def test_frozen_weights_stay_also_with_seeds_together(task):
+    model = rc.decoders.MLP(task, depth=1, width=8)
+    model.out.requires_grad_(False)
+    run = rc.train_seeds(model, task, [3], training=fast(steps=5), together=True)[0]
+    start = rc.decoders.MLP(task, depth=1, width=8).initialize(3)
+    assert torch.equal(run.model.out.weight, start.out.weight)
+    assert not torch.equal(run.model.layers[0].linear.weight, start.layers[0].linear.weight)
 
 
 def test_a_term_without_a_name_is_refused():

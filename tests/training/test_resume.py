@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -15,7 +17,7 @@ import torch
 import recombine as rc
 from recombine import files
 from recombine.config import RunConfig
-from recombine.errors import StoreError
+from recombine.errors import StoreError, TrainingInterrupted
 from recombine.store import Store
 from recombine.training import recipe
 
@@ -174,6 +176,85 @@ def test_a_checkpoint_of_another_weight_of_a_term_is_refused(task, tmp_path):
     train(0.5)
     with pytest.raises(StoreError, match="belongs to a run with other settings"):
         train(100.0)
+
+
+class Odd(Weighted):
+    def __init__(self, weight, **attributes):
+        super().__init__(weight)
+        self.__dict__.update(attributes)
+
+    def __call__(self, model, batch):
+        self._calls = getattr(self, "_calls", 0) + 1  # private: no setting
+        return super().__call__(model, batch)
+
+
+class OwnBump(rc.encodings.Bump):
+    gain = 1.0
+
+    def __call__(self, values, present=None):
+        return self.gain * super().__call__(values, present)
+
+
+RING = []
+RING.append(RING)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        (Odd(1.0), Odd(1.0), True),
+        (Odd(1.0, table={(0, 1): 2.0}), Odd(1.0, table={(0, 1): 2.0}), True),
+        (Odd(1.0, table={0: 1.0, "a": 2.0}), Odd(1.0, table={0: 1.0, "a": 3.0}), False),
+        (Odd(1.0, ring=RING), Odd(1.0, ring=RING), True),
+        (Odd(1.0, t=torch.ones(2)), Odd(1.0, t=torch.zeros(2)), False),
+        (Odd(1.0, t=np.ones(2)), Odd(1.0, t=np.zeros(2)), False),
+        (Odd(1.0, helper=object()), Odd(1.0, helper=object()), True),
+    ],
+)
+def test_what_tells_terms_apart(task, tmp_path, first, second, same):
+    def train(term):
+        return rc.train(rc.decoders.MLP(task, width=8), task, training=recipe("recommended", steps=5),
+                        checkpoint=tmp_path / "c", checkpoint_seconds=0.0, terms=[term])  # fmt: skip
+
+    train(first)
+    train(first)
+    with nullcontext() if same else pytest.raises(StoreError, match="other settings"):
+        train(second)
+
+
+def test_a_checkpoint_of_other_attributes_of_an_own_encoding_is_refused(task, tmp_path):
+    def own(gain):
+        encoding = OwnBump(task.space)
+        encoding.gain = gain
+        return rc.Task(task.scene, encoding, task.holdout)
+
+    checkpointed(own(1.0), tmp_path / "c")
+    checkpointed(own(1.0), tmp_path / "c")
+    with pytest.raises(StoreError, match="other settings"):
+        checkpointed(own(5.0), tmp_path / "c")
+
+
+def test_training_again_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
+    from recombine.training import loop
+
+    config = RunConfig.parse([*MODELS["cnn"], "seed=0"])
+    before = Store(tmp_path).train([config])[0].facts
+    advance, steps = loop.Loop._advance, []
+
+    def interrupted(self):
+        advance(self)
+        steps.append(self.step)
+        if self.step == 100:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(loop.Loop, "_advance", interrupted)
+    with pytest.raises(TrainingInterrupted):
+        Store(tmp_path).train([config], force=True)
+    assert Store(tmp_path).load(config.hash).facts == before
+    after = Store(tmp_path).train([config], force=True)[0].facts
+    assert steps == list(range(1, 151))
+    assert after["files"] == before["files"]
+    assert not (Store(tmp_path).directory(config) / "checkpoint.safetensors").exists()
 
 
 def test_ctrl_c_while_a_run_is_scored_loses_no_step(tmp_path, monkeypatch):

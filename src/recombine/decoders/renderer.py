@@ -10,7 +10,9 @@ rows) and u (over columns). What a factor contributes is thereby drawn in pixel 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -41,6 +43,11 @@ class FactorRenderer(nn.Module):
         channels: int = 1,
     ) -> None:
         super().__init__()
+        factor_sizes = _whole_numbers(factor_sizes, "factor_sizes")
+        image_shape = _whole_numbers(image_shape, "image_shape")
+        [channels] = _whole_numbers([channels], "channels")
+        if rank is not None:
+            [rank] = _whole_numbers([rank], "rank")
         if len(image_shape) != 2 or min(image_shape) < 1:
             raise InputError(f"image_shape is (rows, columns), both at least 1. Got {tuple(image_shape)}.")
         most = min(image_shape)
@@ -94,7 +101,7 @@ class FactorRenderer(nn.Module):
                     f"Got {given.shape[-1]}. Population codes (one-hot, bump) have one entry per value."
                 )
             blocks = given.split(self.factor_sizes, dim=-1)
-            drawn = [(block @ m.flatten(1)).unflatten(-1, m.shape[1:]) for block, m in zip(blocks, maps)]
+            drawn = [(block.to(m.dtype) @ m.flatten(1)).unflatten(-1, m.shape[1:]) for block, m in zip(blocks, maps)]
         else:
             given = given.long()  # bytes would be taken for a mask
             self._check_indices(given)
@@ -129,6 +136,17 @@ class FactorRenderer(nn.Module):
         energy = maps.square().sum((-2, -1))
         along = [maps.mean(axis).square().sum(-1) * maps.shape[axis] for axis in (-2, -1)]
         return torch.maximum(*along) / energy
+
+
+def _whole_numbers(given: Any, what: str) -> list[int]:
+    """A sequence of whole numbers, also NumPy's or torch's, as a list."""
+    try:
+        numbers = [n for n in given if not isinstance(n, bool)]
+        if len(numbers) == len(given):
+            return [operator.index(n) for n in numbers]
+    except TypeError:
+        pass
+    raise InputError(f"{what} takes whole numbers. Got {given!r}.")
 
 
 def low_rank(

@@ -10,6 +10,7 @@ of the stripes; a few combinations turn it into the scene itself, their product 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,7 @@ class Conjunction:
 
 
 def conjunction(
-    model: nn.Module, task: Task, cells: Int[Tensor, " cell"] | None = None, *, chunk: int = CHUNK
+    model: nn.Module, task: Task, cells: Int[Tensor, " cell"] | Sequence[int] | None = None, *, chunk: int = CHUNK
 ) -> Conjunction:
     """Score a decoder on the held-out cells, or on the cells given.
 
@@ -73,7 +74,7 @@ def conjunction(
     """
     if task.inverse:
         raise InputError("Conjunction scores are for tasks that make images. Got an inverse task (image → code).")
-    chosen = task.holdout.ood_cells if cells is None else cells
+    chosen = task.holdout.ood_cells if cells is None else task.space.checked_cells(cells)
     weights = [t for t in [*model.parameters(), *model.buffers()] if t.is_floating_point()]
     like = weights[0] if weights else torch.empty(0)
     was_training = model.training

@@ -172,12 +172,9 @@ class Scores:
 
         if self.model is None or self.task is None:
             raise StoreError("These scores were read without their model; use store.load(run).scores for pictures.")
-        chosen = torch.as_tensor(cells) if cells is not None else self.draw(n, seed)
+        chosen = self.draw(n, seed) if cells is None else self.holdout.space.checked_cells(cells)
         if not len(chosen):
             raise InputError("A picture needs at least one cell. Got none.")
-        n_cells = len(self.holdout.space)
-        if chosen.min() < 0 or chosen.max() >= n_cells:
-            raise InputError(f"Cells are numbered 0 … {n_cells - 1}. Got {chosen.tolist()}.")
         return samples(self.model, self.task, chosen)
 
     def draw(self, n: int, seed: int = 0) -> Int[Tensor, " cell"]:

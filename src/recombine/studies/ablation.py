@@ -81,12 +81,12 @@ def configs(
         variants: Some of none, entropy, variance, both.
         setting: Changes to the setting, "group.key=value".
     """
-    seeds = list(seeds)
+    seeds, variants = list(dict.fromkeys(seeds)), list(dict.fromkeys(variants))
     unknown = [variant for variant in variants if variant not in VARIANTS]
     if unknown:
         raise InputError(f"There is no variant {', '.join(unknown)}. Variants: {', '.join(VARIANTS)}.")
-    if not seeds:
-        raise InputError("An ablation needs at least one seed. Got none.")
+    if not seeds or not variants:
+        raise InputError(f"An ablation needs at least one seed and one variant. Got {len(seeds)} and {len(variants)}.")
     length = [] if epochs is None else [f"training.epochs={epochs}"]
     return {
         variant: [

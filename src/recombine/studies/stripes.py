@@ -112,6 +112,8 @@ def few_shot(
         device, progress: See `Store.train`.
     """
     wanted = configs(bumps, seeds, steps, setting)
+    for group in wanted.values():  # all of them before the first is trained
+        group[0].check()
     runs = {m: store.train(group, device=device, progress=progress) for m, group in wanted.items()}
     rows = [row(m, run) for m, group in runs.items() for run in group]
     first = {m: group[0] for m, group in runs.items()}

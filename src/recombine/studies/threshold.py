@@ -232,6 +232,8 @@ class SidePoint:
     def __str__(self) -> str:
         if self.median is None:
             return f"N = {self.side}: not reached by {self.most} ({self.missed} of {self.seeds} seeds)"
+        if self.seeds == 1:
+            return f"N = {self.side}: {self.median:g}, one seed: no interval"
         high = f"not reached by {self.most}" if self.high is None else f"{self.high:g}"
         return f"N = {self.side}: {self.median:g} [{self.low:g}, {high}], {self.seeds} seeds"
 
@@ -276,15 +278,17 @@ def _by_side(rows: Sequence[ThresholdRow]) -> Mapping[int, list[ThresholdRow]]:
 
 @dataclass(frozen=True)
 class Slope:
-    """Exponent of threshold ∝ N^slope with its 95 % interval, and the sides it was fitted to."""
+    """Exponent of threshold ∝ N^slope, its 95 % interval, the sides it was fitted to and the fewest seeds of a side."""
 
     value: float
     low: float
     high: float
     sides: tuple[int, ...]
+    seeds: int
 
     def __str__(self) -> str:
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}] over N = {', '.join(map(str, self.sides))}"
+        interval = f"[{self.low:.2f}, {self.high:.2f}]" if self.seeds > 1 else "(one seed: no interval)"
+        return f"{self.value:.2f} {interval} over N = {', '.join(map(str, self.sides))}"
 
 
 def slope(rows: Sequence[ThresholdRow], *, resamples: int = RESAMPLES, seed: int = 0) -> Slope | None:
@@ -308,7 +312,7 @@ def slope(rows: Sequence[ThresholdRow], *, resamples: int = RESAMPLES, seed: int
     ]
     middle = np.polyfit(logs, [values.mean() for values in groups.values()], 1)[0]
     low, high = np.quantile(fitted, [0.025, 0.975])
-    return Slope(float(middle), float(low), float(high), tuple(groups))
+    return Slope(float(middle), float(low), float(high), tuple(groups), min(map(len, groups.values())))
 
 
 def plot(curves: Mapping[str, Sequence[ThresholdRow]], counted: str = "bumps", note: str = "") -> Figure:

@@ -9,12 +9,12 @@ from statistics import mean
 import torch
 
 from recombine.config import RunConfig
+from recombine.diagnostics.scores import score
 from recombine.errors import RecombineError
 from recombine.store import Store
-from recombine.training.data import Examples, drawn_rows
-from recombine.training.loop import train_seeds
+from recombine.training.loop import Loop
 
-STEPS = 4  # the first is slow, so that the others count
+LONG_ENOUGH = 0.05  # seconds of steps for each kind of batch
 BUDGET = 6.0  # seconds for all trials together; batches beyond it are taken to be like those tried
 
 
@@ -49,19 +49,17 @@ def _stored(store: Store) -> dict[str, float]:
 
 
 def _trial(batch: Sequence[RunConfig]) -> float:
-    """Train a batch for a few steps with one thread, as a sweep would, and count them up."""
-    config, threads = batch[0], torch.get_num_threads()
+    """Train a batch for a few steps with one thread, as a sweep would, score one seed, and count both up."""
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        task, recipe = config.task(), config.recipe()
-        total = recipe.total_steps(len(drawn_rows(Examples(task, recipe, torch.device("cpu")), recipe, config.seed)))
-        model, spent = config.model(task), []
-        for steps in (1, 1 + STEPS):
-            short = recipe.model_copy(update={"steps": min(steps, total), "evaluate_every": 10**9})
-            started = time.perf_counter()
-            train_seeds(model, task, [c.seed for c in batch], training=short, device="cpu", progress=False)
-            spent.append(time.perf_counter() - started)
+        task, recipe = batch[0].task(), batch[0].recipe()
+        started = time.perf_counter()
+        models = [config.model(task).initialize(config.seed) for config in batch]
+        loop = Loop(models, task, [c.seed for c in batch], recipe, (), "cpu", None, stacked=models[0].stacks)
+        made = time.perf_counter()
+        score(models[0], task)
+        scored = time.perf_counter()
+        return made - started + len(batch) * (scored - made) + loop.total * loop.seconds_per_step(LONG_ENOUGH)
     finally:
         torch.set_num_threads(threads)
-    step = max(0.0, spent[1] - spent[0]) / STEPS
-    return spent[1] + step * max(0, total - STEPS)

@@ -29,7 +29,7 @@ from recombine.memory import keep_freed_memory
 from recombine.progress import ProgressBar
 from recombine.seeds import check_seed, generator
 from recombine.task import Task
-from recombine.training.checkpoint import Checkpoint, Snapshot, settle, steps_done
+from recombine.training.checkpoint import Checkpoint, Snapshot, settings, settle, steps_done
 from recombine.training.data import Examples, Order, check_data, drawn_rows
 from recombine.training.interrupt import interruptible
 from recombine.training.objective import LossTerm, Single, Stacked, check_terms
@@ -94,7 +94,9 @@ def train(
         fresh: Start a `Decoder` from the seed's initial weights; otherwise, and for any other module, from the
             weights it has.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
-        checkpoint: File to save the state to every `checkpoint_seconds` and on Ctrl-C, and to go on from.
+        checkpoint: File to save the state to every `checkpoint_seconds` and on Ctrl-C, and to go on from. It is refused
+            if the seed, the recipe, the task, the model or the terms are others: by their classes, configurations and
+            public attributes that are numbers, text or tensors (a name with a leading underscore is private).
         checkpoint_seconds: See checkpoint.
         progress: Show a progress bar; by default only on a terminal.
 
@@ -293,19 +295,10 @@ class Loop:
 
     def _fingerprint(self, index: int) -> str:
         shapes = {name: list(t.shape) for name, t in self.program.tensors(index).items()}
-        parts = [
-            self.seeds[index],
-            type(self.models[index]).__name__,
-            getattr(self.models[index], "config", None),
-            self.training.model_dump(),
-            *(
-                [type(part).__qualname__, getattr(part, "config", None) or getattr(part, "__dict__", None)]
-                for part in (self.task.scene, self.task.encoding, *self.program.objective.terms)
-            ),
-        ]
+        described = (self.models[index], self.task.scene, self.task.encoding, *self.program.objective.terms)
+        parts = [self.seeds[index], self.training.model_dump(), *map(settings, described)]
         parts += [self.task.holdout.hash, self.task.inverse, shapes, self.program.objective.names]
-        text = json.dumps(parts, sort_keys=True, default=lambda part: type(part).__qualname__)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def run(self, checkpoint_seconds: float, progress: bool | None) -> None:
         """Go on from the checkpoints, if there are any, to the end."""

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from recombine.decoders import Decoder
 from recombine.errors import InputError
 
 
@@ -125,7 +126,12 @@ class Stacked:
     def __init__(self, models: Sequence[nn.Module], terms: Sequence[LossTerm]) -> None:
         self.objective = Objective(copy.deepcopy(models[0]), terms)
         parameters, buffers = stack_module_state([Objective(model, terms) for model in models])
-        self.parameters = {k.removeprefix("model."): nn.Parameter(v.detach().clone()) for k, v in parameters.items()}
+        trained = {name for name, p in models[0].named_parameters() if p.requires_grad}
+        names = {key: key.removeprefix("model.") for key in parameters}
+        self.parameters = {
+            name: nn.Parameter(parameters[key].detach().clone(), requires_grad=name in trained)
+            for key, name in names.items()
+        }
         self.buffers = {k.removeprefix("model."): v for k, v in buffers.items()}
         self._losses = vmap(self._one_loss, in_dims=(0, 0, 0, 0, 0, None), randomness="different")
         self._outputs = vmap(self._one_output, in_dims=0, randomness="different")
@@ -164,11 +170,27 @@ class Stacked:
 
 
 def _quicker(model: nn.Module) -> Callable[..., Tensor] | None:
-    """The model's `stacked_forward`, unless a subclass or a hook has changed what `forward` does."""
-    changed = any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
-    for owner in type(model).__mro__:  # the class that says last what the model computes must say both
-        if "stacked_forward" in vars(owner):
-            return None if changed else model.stacked_forward  # pyright: ignore[reportReturnType]
-        if "forward" in vars(owner):
-            return None
-    return None
+    """The model's `stacked_forward`, if `forward` computes what the class that has both says."""
+    owners = [owner for owner in type(model).__mro__ if {"forward", "stacked_forward"} & set(vars(owner))]
+    if not owners or "stacked_forward" not in vars(owners[0]) or not _is_as_built(model):
+        return None
+    return model.stacked_forward  # pyright: ignore[reportReturnType]
+
+
+def _is_as_built(model: nn.Module) -> bool:
+    """Whether a decoder has the parts that its configuration gives it, and nothing is hooked in between."""
+    if not isinstance(model, Decoder):
+        return False
+    if any(m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in model.modules()):
+        return False
+    try:
+        with torch.device("meta"):  # neither memory nor random numbers
+            built = type(model)(model.sizes, **{key: v for key, v in model.config.items() if key != "kind"})
+    except (AttributeError, TypeError):  # a subclass that is made in another way
+        return False
+    return _anatomy(model) == _anatomy(built)
+
+
+def _anatomy(model: nn.Module) -> list[object]:
+    modules = [(name, type(module), module.extra_repr()) for name, module in model.named_modules()]
+    return [modules, [(name, tuple(p.shape)) for name, p in model.named_parameters()]]
