@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import resource
 import subprocess
 import sys
 import time
@@ -25,7 +24,7 @@ import torch
 from torch import nn
 
 import recombine as rc
-from benchmarks.measure import Row
+from benchmarks.measure import Row, peak_gb
 from recombine.factors import continuous
 
 FIRST_SIDE = 8
@@ -73,9 +72,8 @@ def diagnosed(cells: int, pixels: int, width: int) -> dict[str, Any]:
     started = time.perf_counter()
     found = diagnosis(cells, pixels, width)
     spent = time.perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     units = max(math.prod(layer) for layer in found.facts["layers"].values())
-    return {"cells": len(found.space), "largest_layer": units, "seconds": spent, "peak_gb": peak / 1e9}
+    return {"cells": len(found.space), "largest_layer": units, "seconds": spent, "peak_gb": peak_gb()}
 
 
 def apart(cells: int, pixels: int, width: int) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -79,6 +81,11 @@ def convolution_gemm_gflops(batch: int, width: int, side: int) -> float:
     pixels, taps = batch * side**2, 9 * width
     rates = [gemm_gflops(pixels, taps, width), gemm_gflops(pixels, width, taps), gemm_gflops(taps, pixels, width)]
     return len(rates) / sum(1 / rate for rate in rates)
+
+
+def peak_gb() -> float:
+    """The most memory this process has had, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
 def machine() -> dict[str, Any]:
