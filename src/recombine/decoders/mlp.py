@@ -45,6 +45,6 @@ class MLP(Decoder):
         units = code.mT
         for name in self.layers._modules:
             weight, bias = (parameters[f"layers.{name}.linear.{part}"] for part in ("weight", "bias"))
-            units = torch.relu(weight @ units + bias.unsqueeze(-1))
-        units = parameters["out.weight"] @ units + parameters["out.bias"].unsqueeze(-1)
+            units = torch.relu(torch.baddbmm(bias.unsqueeze(-1), weight, units))
+        units = torch.baddbmm(parameters["out.bias"].unsqueeze(-1), parameters["out.weight"], units)
         return units.mT.unflatten(-1, self.sizes.image_shape)
