@@ -127,7 +127,8 @@ def test_whole_numbers_count_as_values(config, space):
 
 
 def test_a_continuous_brightness_may_reach_one():
-    Bump(FactorSpace(x=5, y=5, brightness=continuous(0.1, 1.0, 9)))
+    space = FactorSpace(x=5, y=5, brightness=continuous(0.1, 1.0, 9))
+    assert Bump(space)(grid(space)).max() == pytest.approx(0.9)
 
 
 @cases

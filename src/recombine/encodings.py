@@ -15,6 +15,7 @@ when absent. The flagless ramp, the paper's, refuses absent factors.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Annotated, Any
 
 import torch
@@ -31,7 +32,7 @@ MOST_CHECKED = 1024  # values of a factor whose codes are compared
 Part = Annotated[dict[str, Any], AfterValidator(lambda part: ENCODINGS.validate(part).model_dump())]
 
 
-class Encoding:
+class Encoding(ABC):
     """Maps factor values to codes; subclasses say how long one factor's block is and what stands in it."""
 
     config: dict[str, Any] = {}  # noqa: RUF012 (replaced, never changed; empty for encodings that are not registered)
@@ -39,13 +40,13 @@ class Encoding:
     def __init__(self, space: FactorSpace) -> None:
         self.space = space
 
+    @abstractmethod
     def block_size(self, name: str) -> int:
         """Number of units of one factor."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode_factor(self, name: str, values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape unit"]:
         """The block of one present factor."""
-        raise NotImplementedError
 
     def absent(self, name: str, block: Float[Tensor, "*shape unit"]) -> Float[Tensor, "*shape unit"]:
         """The block that says "not specified", in the shape of a present one."""

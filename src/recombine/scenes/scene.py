@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal
 
 from jaxtyping import Bool, Float, Real
@@ -14,7 +15,7 @@ SCENES = Family("scene", (FactorSpace,))
 LONGEST = 60  # signs of a parameter in a repr; images are parameters too
 
 
-class Scene:
+class Scene(ABC):
     """Renders factor values into grey images (row = vertical, column = horizontal), vectorized and differentiable.
 
     Attributes:
@@ -30,11 +31,11 @@ class Scene:
     inverted: bool = False
     row_0: ClassVar[Literal["bottom", "top"]] = "bottom"
 
+    @abstractmethod
     def __call__(
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, "*shape row column"]:
         """Images of factor values; factors that are not present leave their trace out of the image."""
-        raise NotImplementedError
 
     def pixel_offsets(
         self, pixels: Float[Tensor, "*shape 2"], values: Float[Tensor, "*shape factor"]
