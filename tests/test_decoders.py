@@ -488,3 +488,43 @@ def test_several_seeds_at_once_equal_each_alone(kind, parameters):
 def test_decoders_with_a_way_of_their_own_use_it():
     assert {kind for kind, c in DECODERS.components.items() if hasattr(c, "stacked_forward")} == {"mlp", "rendered"}
     assert all(DECODERS.components[kind].stacks for kind in ("mlp", "rendered"))
+
+
+# --- a training step of a CNN ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sides"),
+    [
+        ({"depth": 4, "width": 16}, (28, 28)),
+        ({"depth": 2, "width": 1}, (28, 28)),  # no layer that keeps the side
+        ({"depth": 1, "width": 5}, (14, 11)),  # resized
+        ({"depth": 3, "width": 3}, (7, 7)),  # no layer that doubles it
+    ],
+)
+@pytest.mark.parametrize("batch", [1, 6])
+def test_the_training_pass_of_a_cnn_equals_forward_and_its_gradient(parameters, sides, batch):
+    sizes = Sizes(code_size=9, image_shape=sides, factor_sizes=(4, 5))
+    model = DECODERS.build({"kind": "cnn", **parameters}, sizes).initialize(0)
+    assert isinstance(model, CNN)
+    codes, weights = torch.rand(batch, 9), torch.rand(batch, *sides)
+    found = []
+    for run in (model, model.training_forward):
+        outputs = run(codes)
+        found.append([outputs, *torch.autograd.grad((outputs * weights).sum(), list(model.parameters()))])
+    for (name, _), plain, quick in zip([("outputs", None), *model.named_parameters()], *found):
+        torch.testing.assert_close(quick, plain, rtol=1e-4, atol=1e-5 * plain.abs().max().item(), msg=name)
+
+
+def test_only_the_first_derivatives_of_a_training_pass_are_claimed():
+    model = CNN(SIZES["rectangular"], depth=2, width=2).initialize(0)
+    loss = model.training_forward(torch.rand(2, 9)).square().sum()
+    slope = torch.autograd.grad(loss, model.out.weight, create_graph=True)[0]
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        slope.sum().backward()
+
+
+def test_a_training_pass_in_double_precision_is_forward():
+    model = CNN(SIZES["rectangular"], depth=2, width=2).double()
+    codes = torch.rand(2, 9, dtype=torch.float64)
+    assert torch.equal(model.training_forward(codes), model(codes))

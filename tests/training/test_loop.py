@@ -11,7 +11,7 @@ from recombine.errors import InputError, TrainingDiverged
 from recombine.seeds import check_seed
 from recombine.training import Batch, recipe
 from recombine.training.loop import Loop
-from recombine.training.objective import Stacked, check_terms
+from recombine.training.objective import Single, Stacked, check_terms
 
 
 @pytest.fixture
@@ -220,6 +220,43 @@ def test_unchanged_decoders_take_the_quicker_way(task, kind):
     model = kind(rc.Task(task.scene, rc.encodings.OneHot(task.space), task.holdout), depth=2)
     assert Stacked([model], ())._quicker is not None
     assert Stacked([model.double()], ())._quicker is not None
+
+
+def test_a_cnn_takes_the_quicker_way_if_nothing_was_changed_in_it(task):
+    def quicker(model, *terms):
+        return Single(model, terms)._quicker is not None
+
+    def hooked(model):
+        model.layers[1].act.register_forward_hook(lambda *_: None)
+
+    changes = [
+        lambda model: setattr(model.layers[1], "act", nn.Tanh()),
+        lambda model: model.layers[0].append(nn.Tanh()),
+        hooked,
+        patched,
+    ]
+    assert quicker(rc.decoders.CNN(task, depth=1, width=4))
+    assert not quicker(rc.decoders.CNN(task, depth=1, width=4), Shrink(0.1))
+    for change in changes:
+        model = rc.decoders.CNN(task, depth=1, width=4)
+        change(model)
+        assert not quicker(model)
+
+
+def test_the_quicker_way_trains_a_cnn_to_the_same_weights(task, monkeypatch):
+    def trained():
+        model = rc.decoders.CNN(task, depth=2, width=4)
+        model.layers[1].conv.bias.requires_grad_(False)
+        return rc.train(model, task, training=fast(steps=10))
+
+    quick = trained()
+    calls = []
+    monkeypatch.setattr(rc.decoders.CNN, "training_forward", lambda self, code: calls.append(1) or self(code))
+    plain = trained()
+    assert len(calls) == 10
+    torch.testing.assert_close(quick.losses, plain.losses, rtol=1e-4, atol=0)
+    start = rc.decoders.CNN(task, depth=2, width=4).initialize(0)
+    assert torch.equal(quick.model.layers[1].conv.bias, start.layers[1].conv.bias)
 
 
 def test_frozen_weights_stay_also_with_seeds_together(task):

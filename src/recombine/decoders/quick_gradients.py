@@ -1,7 +1,7 @@
-"""Gradients written by hand, for training several seeds together: fewer passes over memory than autograd makes.
+"""Gradients written by hand, for training: fewer passes over memory than autograd makes.
 
-Each function gives what its plain namesake gives. They have first derivatives in reverse mode only, which is all that
-training needs.
+Each function gives what its plain counterpart gives. They have first derivatives in reverse mode only, which is all
+that training needs.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from recombine.decoders.renderer import SHORTEST
 
@@ -74,3 +75,102 @@ def quick_prelu(
     matrix = image.permute(0, 2, 3, 1).reshape(batch * rows, columns * channels)
     found = _PReLU.apply(matrix, slope.to(image.dtype).repeat(columns))
     return found.view(batch, rows, columns, channels).permute(0, 3, 1, 2)  # pyright: ignore
+
+
+class _Convolutions(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, *parameters: Tensor) -> Tensor:
+        *kernels, last = parameters[::2]
+        *biases, last_bias = parameters[1::2]
+        units = [image]
+        for kernel, bias in zip(kernels, biases):
+            units.append(_convolve_and_rectify(units[-1], kernel, bias))
+        ctx.save_for_backward(*units, *parameters[::2])
+        return _to_one_channel(units[-1], last) + last_bias
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride] (the decorator hides the names)
+        ctx: Any, *gradients: Tensor
+    ) -> tuple[Tensor, ...]:
+        (gradient,) = gradients
+        layers = len(ctx.saved_tensors) // 2
+        units, (*kernels, last) = ctx.saved_tensors[:layers], ctx.saved_tensors[layers:]
+        of_last_bias = gradient.sum().unsqueeze(0)
+        gradient, of_last = _from_one_channel(gradient, units[-1], last)
+        found = [of_last_bias, of_last]  # of the parameters, from the last to the first
+        for kernel, below, above in zip(kernels[::-1], units[-2::-1], units[:0:-1]):
+            gradient = torch.ops.aten.threshold_backward.grad_input(gradient, above, 0, grad_input=gradient)
+            found.append(gradient.sum((0, 2, 3)))
+            stride, doubles = (2, True) if _doubles(kernel) else (1, False)
+            gradient, of_kernel, _ = torch.ops.aten.convolution_backward(
+                gradient, below, kernel, None, [stride] * 2, [1, 1], [1, 1], doubles, [0, 0], 1, [True, True, False]
+            )
+            found.append(of_kernel)
+        return gradient, *found[::-1]
+
+
+def _doubles(kernel: Tensor) -> bool:
+    return kernel.shape[-1] == 4
+
+
+def _convolve_and_rectify(image: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
+    """oneDNN adds the bias and applies ReLU while the result is in the processor's cache."""
+    rectified = ("relu", [], "")
+    if _doubles(kernel):
+        sizes = ([1, 1], [0, 0], [2, 2], [1, 1], 1)  # padding, output padding, stride, dilation, groups
+        return torch.ops.mkldnn._convolution_transpose_pointwise(image, kernel, bias, *sizes, *rectified)
+    sizes = ([1, 1], [1, 1], [1, 1], 1)
+    return torch.ops.mkldnn._convolution_pointwise(image, kernel, bias, *sizes, *rectified)
+
+
+# One channel is too few to keep a convolution busy. So every pixel's units are multiplied with the nine taps of the
+# kernel in one matrix product, and the products are added up where they belong in an image with a border of one pixel.
+
+
+def _taps(kernel: Tensor) -> Float[Tensor, "tap channel"]:
+    """A pixel's share in the nine pixels of the result around it, from the upper left one to the lower right one."""
+    return kernel[0].flip(1, 2).permute(1, 2, 0).flatten(0, 1)
+
+
+def _pixels(image: Tensor) -> Float[Tensor, "pixel channel"]:
+    return image.permute(0, 2, 3, 1).flatten(0, 2)
+
+
+def _to_one_channel(image: Tensor, kernel: Tensor) -> Float[Tensor, "batch row column"]:
+    batch, _, rows, columns = image.shape
+    shares = torch.mm(_taps(kernel), _pixels(image).T).view(3, 3, batch, rows, columns)
+    bordered = shares.new_zeros(batch, rows + 2, columns + 2)
+    for i in range(3):
+        for j in range(3):
+            bordered[:, i : i + rows, j : j + columns] += shares[i, j]
+    return bordered[:, 1:-1, 1:-1]
+
+
+def _from_one_channel(gradient: Tensor, image: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of the image and of the kernel."""
+    batch, channels, rows, columns = image.shape
+    bordered = torch.nn.functional.pad(gradient, (1, 1, 1, 1))
+    around = bordered.unfold(1, rows, 1).unfold(2, columns, 1)  # batch, tap's row, tap's column, row, column
+    around = around.permute(1, 2, 0, 3, 4).reshape(9, -1)
+    of_image = torch.mm(around.T, _taps(kernel)).view(batch, rows, columns, channels).permute(0, 3, 1, 2)
+    of_taps = torch.mm(around, _pixels(image)).view(3, 3, channels)
+    return of_image, of_taps.flip(0, 1).permute(2, 0, 1).unsqueeze(0)
+
+
+HAS_QUICK_CONVOLUTIONS = torch.backends.mkldnn.is_available() and all(
+    hasattr(torch.ops.mkldnn, name) for name in ("_convolution_pointwise", "_convolution_transpose_pointwise")
+)
+
+
+def quick_convolutions(
+    image: Float[Tensor, "batch channel row column"], *parameters: Tensor
+) -> Float[Tensor, "batch row2 column2"]:
+    """Convolutions with ReLU after each, then one to a single channel, of single-precision numbers on the processor.
+
+    Args:
+        image: What goes into the first.
+        parameters: Kernel and bias of each. A kernel of 4 × 4 doubles the sides (transposed, stride 2), one of 3 × 3
+            keeps them.
+    """
+    return _Convolutions.apply(image, *parameters)  # pyright: ignore[reportReturnType]

@@ -88,15 +88,21 @@ def _number(name: str, value: object) -> Float[Tensor, ""]:
 
 
 class Single:
-    """One seed: the model itself."""
+    """One seed: the model itself.
+
+    A model that knows a quicker way to its outputs and their gradients has a method `training_forward(inputs)`, which
+    gives what `forward` gives. Loss terms may want derivatives that it does not have: with them the model is called.
+    """
 
     def __init__(self, model: nn.Module, terms: Sequence[LossTerm]) -> None:
         self.objective = Objective(model, terms)
         self.parameters = dict(model.named_parameters())
         self.buffers = dict(model.named_buffers())
+        self._quicker = None if terms else _quicker(model, "training_forward")
 
     def losses(self, inputs: Tensor, targets: Tensor, progress: float) -> Float[Tensor, "seed column"]:
-        return self.objective(inputs[0], targets[0], progress).unsqueeze(0)
+        outputs = None if self._quicker is None else self._quicker(inputs[0])
+        return self.objective(inputs[0], targets[0], progress, outputs).unsqueeze(0)
 
     def outputs(self, inputs: Tensor) -> Float[Tensor, "seed batch ..."]:
         return self.objective.model(inputs).unsqueeze(0)
@@ -135,7 +141,7 @@ class Stacked:
         self.buffers = {k.removeprefix("model."): v for k, v in buffers.items()}
         self._losses = vmap(self._one_loss, in_dims=(0, 0, 0, 0, 0, None), randomness="different")
         self._outputs = vmap(self._one_output, in_dims=0, randomness="different")
-        self._quicker = _quicker(self.objective.model)
+        self._quicker = _quicker(self.objective.model, "stacked_forward")
 
     def _one_loss(
         self, p: dict, b: dict, inputs: Tensor, targets: Tensor, outputs: Tensor, progress: float
@@ -173,12 +179,12 @@ class Stacked:
         self.objective.train(training)
 
 
-def _quicker(model: nn.Module) -> Callable[..., Tensor] | None:
-    """The model's `stacked_forward`, if `forward` computes what the class that has both says."""
-    owners = [owner for owner in type(model).__mro__ if {"forward", "stacked_forward"} & set(vars(owner))]
-    if not owners or "stacked_forward" not in vars(owners[0]) or not _is_as_built(model):
+def _quicker(model: nn.Module, method: str) -> Callable[..., Tensor] | None:
+    """A method that does the work of `forward`, if `forward` computes what the class that has both says."""
+    owners = [owner for owner in type(model).__mro__ if {"forward", method} & set(vars(owner))]
+    if not owners or method not in vars(owners[0]) or not _is_as_built(model):
         return None
-    return model.stacked_forward  # pyright: ignore[reportReturnType]
+    return getattr(model, method)
 
 
 def _is_as_built(model: nn.Module) -> bool:
