@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 import recombine as rc
 from benchmarks import reference
 from benchmarks.large_grids import large
-from benchmarks.measure import Row, convolution_gemm_gflops, gemm_gflops, interleaved, medians, seconds
+from benchmarks.measure import Row, convolution_gemm_gflops, interleaved, medians, seconds
 from benchmarks.reference_diagnostics import compare
 from benchmarks.reference_rendering import rendering
 from benchmarks.sweeping import sweep
@@ -109,11 +110,16 @@ def cnn(scale: Scale) -> Iterator[Row]:
         reference_losses.append(sum(trained.losses[-10:]) / len(trained.losses[-10:]))
         return scale.samples / trained.seconds
 
-    side = scale.gemm_side
+    turns = []
+
+    def share() -> float:
+        turns.append(_rates_in_turns(problem, scale))
+        return turns[-1]["gflops"] / turns[-1]["gemm_gflops"]
+
     measured = interleaved(
         scale.repeats,
-        gemm=lambda: gemm_gflops(side, side, side, times=3),
         ours=ours,
+        share=share,
         own_shapes=lambda: convolution_gemm_gflops(32, width, reference.SIDE),
         reference=plain,
     )
@@ -127,12 +133,41 @@ def cnn(scale: Scale) -> Iterator[Row]:
     }
     name = f"CNN({depth},{width}) batch 32, training"
     yield Row(f"{name}: samples/s, ours / reference", middle["ours"] / middle["reference"], 1.35, raw)
-    for target, kind, label in (
-        (0.85, "gemm", f"{side}² matrix products"),
-        (None, "own_shapes", "matrix products of its own shapes"),
-    ):
-        rates = {"gflops": middle["ours"] * cnn_mflop(depth, width) / 1000, "gemm_gflops": middle[kind]}
-        yield Row(f"{name}: share of {label}", rates["gflops"] / rates["gemm_gflops"], target, rates)
+    rates = {key: median(turn[key] for turn in turns) for key in turns[0]}
+    yield Row(f"{name}: share of {scale.gemm_side}² matrix products", middle["share"], 0.85, {**rates, "turns": turns})
+    rates = {"gflops": middle["ours"] * cnn_mflop(depth, width) / 1000, "gemm_gflops": middle["own_shapes"]}
+    yield Row(
+        f"{name}: share of matrix products of its own shapes", rates["gflops"] / rates["gemm_gflops"], None, rates
+    )
+
+
+class TakingTurns(Loop):
+    """The library's loop, in turns with other work: ten steps, then the other work ten times."""
+
+    def __init__(self, other: Callable[[], object], *args: Any) -> None:
+        super().__init__(*args)
+        self.other = other
+        self.steps, self.others = list[float](), list[float]()  # seconds of each
+
+    def _advance(self) -> None:
+        self.steps.append(seconds(super()._advance))
+        if self.step % 10 == 0:
+            self.others += [seconds(self.other) for _ in range(10)]
+
+
+def _rates_in_turns(problem: rc.Task, scale: Scale) -> dict[str, float]:
+    """GFLOP/s of a CNN's training steps and of large matrix products."""
+    depth, width = scale.cnn
+    side = scale.gemm_side
+    left, right, out = torch.randn(side, side), torch.randn(side, side), torch.empty(side, side)
+    model = rc.decoders.CNN(problem, depth=depth, width=width).initialize(0)
+    training = rc.recipe("paper", samples=scale.samples, steps=max(10, scale.steps), evaluate_cells=1)
+    loop = TakingTurns(lambda: torch.mm(left, right, out=out), [model], problem, [0], training, (), "cpu", None)
+    loop.run(checkpoint_seconds=1e9, progress=False)
+    return {
+        "gflops": 32 * cnn_mflop(depth, width) / 1000 / median(loop.steps),
+        "gemm_gflops": 2e-9 * side**3 / median(loop.others),
+    }
 
 
 def mlp(scale: Scale) -> Iterator[Row]:
