@@ -33,7 +33,7 @@ class Scale:
     seeds_together: int = 8
     data_samples: int = 20_000
     error: float = 1e-5
-    error_seeds: tuple[int, ...] = (0, 1, 2)
+    error_seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     most_steps: int = 2000  # at which a run that misses the error is given up
     diagnosed: tuple[int, int, int] = (4, 64, 28)  # depth, width, side of the diagnosed CNN
     diagnosed_pairs: int = 40  # rows of the kernel matrices that the plain version computes

@@ -101,7 +101,7 @@ class _Convolutions(torch.autograd.Function):
         found = [of_last_bias, of_last]  # of the parameters, from the last to the first
         for kernel, below, above in zip(kernels[::-1], units[-2::-1], units[:0:-1]):
             gradient = torch.ops.aten.threshold_backward.grad_input(gradient, above, 0, grad_input=gradient)
-            found.append(gradient.sum((0, 2, 3)))
+            found.append(gradient.sum((2, 3)).sum(0))  # quicker than all at once
             stride, doubles = (2, True) if _doubles(kernel) else (1, False)
             gradient, of_kernel, _ = torch.ops.aten.convolution_backward(
                 gradient, below, kernel, None, [stride] * 2, [1, 1], [1, 1], doubles, [0, 0], 1, [True, True, False]
@@ -139,11 +139,11 @@ def _pixels(image: Tensor) -> Float[Tensor, "pixel channel"]:
 
 def _to_one_channel(image: Tensor, kernel: Tensor) -> Float[Tensor, "batch row column"]:
     batch, _, rows, columns = image.shape
-    shares = torch.mm(_taps(kernel), _pixels(image).T).view(3, 3, batch, rows, columns)
+    shares = torch.mm(_taps(kernel), _pixels(image).T).view(9, batch, rows, columns)
     bordered = shares.new_zeros(batch, rows + 2, columns + 2)
-    for i in range(3):
-        for j in range(3):
-            bordered[:, i : i + rows, j : j + columns] += shares[i, j]
+    for tap, share in enumerate(shares):
+        i, j = divmod(tap, 3)
+        bordered[:, i : i + rows, j : j + columns].add_(share)
     return bordered[:, 1:-1, 1:-1]
 
 
