@@ -14,6 +14,7 @@ from recombine import decoders
 from recombine.activations import nonlinearities
 from recombine.decoders import CNN, DECODERS, MLP, Decoder, Deconv, Encoder, PixelMLP, Transformer
 from recombine.decoders.cnn import SameConvolution, Spread
+from recombine.decoders.quick_gradients import HAS_QUICK_CONVOLUTIONS
 from recombine.encodings import Bump as BumpCode
 from recombine.errors import InputError, StoreError
 from recombine.factors import FactorSpace
@@ -516,6 +517,7 @@ def test_the_training_pass_of_a_cnn_equals_forward_and_its_gradient(parameters, 
         torch.testing.assert_close(quick, plain, rtol=1e-4, atol=1e-5 * plain.abs().max().item(), msg=name)
 
 
+@pytest.mark.skipif(not HAS_QUICK_CONVOLUTIONS, reason="there is no quicker way on this machine")
 def test_only_the_first_derivatives_of_a_training_pass_are_claimed():
     model = CNN(SIZES["rectangular"], depth=2, width=2).initialize(0)
     loss = model.training_forward(torch.rand(2, 9)).square().sum()

@@ -284,6 +284,12 @@ def test_seeds_that_are_none_are_refused(task):
         rc.train_seeds(model, task, [0, 1], training=fast(steps=1), checkpoints=["only one"])
 
 
+def test_codes_that_are_the_same_are_refused(task):
+    flat = rc.Task(task.scene, rc.encodings.Bump(task.space, width=1e9), task.holdout)
+    with pytest.raises(InputError, match="its values 0 and 1 have the same code"):
+        rc.train(rc.decoders.MLP(flat, width=8), flat, training=fast(steps=1))
+
+
 def test_a_device_may_be_given_as_torch_names_it(task):
     run = rc.train(rc.decoders.MLP(task, width=8), task, training=fast(steps=1), device=torch.device("cpu"))
     assert run.steps == 1

@@ -6,9 +6,11 @@ that training needs.
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -150,7 +152,7 @@ def _to_one_channel(image: Tensor, kernel: Tensor) -> Float[Tensor, "batch row c
 def _from_one_channel(gradient: Tensor, image: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
     """The gradients of the image and of the kernel."""
     batch, channels, rows, columns = image.shape
-    bordered = torch.nn.functional.pad(gradient, (1, 1, 1, 1))
+    bordered = F.pad(gradient, (1, 1, 1, 1))
     around = bordered.unfold(1, rows, 1).unfold(2, columns, 1)  # batch, tap's row, tap's column, row, column
     around = around.permute(1, 2, 0, 3, 4).reshape(9, -1)
     of_image = torch.mm(around.T, _taps(kernel)).view(batch, rows, columns, channels).permute(0, 3, 1, 2)
@@ -158,8 +160,12 @@ def _from_one_channel(gradient: Tensor, image: Tensor, kernel: Tensor) -> tuple[
     return of_image, of_taps.flip(0, 1).permute(2, 0, 1).unsqueeze(0)
 
 
-HAS_QUICK_CONVOLUTIONS = torch.backends.mkldnn.is_available() and all(
-    hasattr(torch.ops.mkldnn, name) for name in ("_convolution_pointwise", "_convolution_transpose_pointwise")
+# oneDNN is there on other processors, too, but was not tried on them.
+HAS_QUICK_CONVOLUTIONS = (
+    platform.machine().lower() in ("x86_64", "amd64")
+    and torch.backends.mkldnn.is_available()
+    and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
+    and hasattr(torch.ops.mkldnn, "_convolution_transpose_pointwise")
 )
 
 

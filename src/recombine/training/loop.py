@@ -260,7 +260,8 @@ class Loop:
         return Order(rows, self.training.batch, seed, after=(Order(stripe_rows, self.training.batch, seed), alone))
 
     def _check_fit(self) -> None:
-        """A wrong code or image size is an error before anything starts."""
+        """A code that cannot be told from another, or a wrong code or image size, is an error before anything starts."""
+        self.task.encoding.check()
         model = self.models[0]
         values = self.task.space.values(torch.zeros(2, dtype=torch.long)).to(self.device, self.dtype)
         if isinstance(model, Decoder) and model.inverse != self.task.inverse:
