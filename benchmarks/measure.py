@@ -68,12 +68,11 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def gemm_gflops(rows: int, inner: int, columns: int, times: int = 1) -> float:
+def gemm_gflops(rows: int, inner: int, columns: int) -> float:
     """Rate of the float32 product (rows × inner) · (inner × columns)."""
     left, right, out = torch.randn(rows, inner), torch.randn(inner, columns), torch.empty(rows, columns)
     torch.mm(left, right, out=out)
-    spent = [seconds(lambda: torch.mm(left, right, out=out)) for _ in range(times)]
-    return 2e-9 * rows * inner * columns / median(spent)
+    return 2e-9 * rows * inner * columns / seconds(lambda: torch.mm(left, right, out=out))
 
 
 def convolution_gemm_gflops(batch: int, width: int, side: int) -> float:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from recombine.decoders.decoder import DECODERS, Decoder
-from recombine.decoders.quick_gradients import HAS_QUICK_CONVOLUTIONS, quick_convolutions
+from recombine.decoders.quick_gradients import quick_convolutions
 from recombine.errors import InputError
 from recombine.registry import Count
 from recombine.task import Sizes, Task
@@ -63,9 +63,10 @@ class CNN(Decoder):
         return self._resized(self.out(self.layers(code)).squeeze(1))
 
     def training_forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
-        """`forward`, with fewer passes over memory where there is a way to that."""
-        if not HAS_QUICK_CONVOLUTIONS or code.device.type != "cpu" or code.dtype != torch.float32:
+        """`forward` with fewer passes over memory. It has first derivatives in reverse mode only."""
+        if code.device.type != "cpu" or torch.is_autocast_enabled("cpu"):  # not tried on others; mixed precisions
             return self(code)
+        self.check_input(code, (self.sizes.code_size,), "codes")
         first, *others = self.layers
         parts = [*(layer.conv for layer in others), self.out]
         parameters = [parameter for part in parts for parameter in (part.weight, part.bias)]

@@ -6,7 +6,6 @@ that training needs.
 
 from __future__ import annotations
 
-import platform
 from typing import Any
 
 import torch
@@ -86,7 +85,10 @@ class _Convolutions(torch.autograd.Function):
         *biases, last_bias = parameters[1::2]
         units = [image]
         for kernel, bias in zip(kernels, biases):
-            units.append(_convolve_and_rectify(units[-1], kernel, bias))
+            if _doubles(kernel):
+                units.append(F.conv_transpose2d(units[-1], kernel, bias, stride=2, padding=1).relu_())
+            else:
+                units.append(F.conv2d(units[-1], kernel, bias, padding=1).relu_())
         ctx.save_for_backward(*units, *parameters[::2])
         return _to_one_channel(units[-1], last) + last_bias
 
@@ -104,9 +106,10 @@ class _Convolutions(torch.autograd.Function):
         for kernel, below, above in zip(kernels[::-1], units[-2::-1], units[:0:-1]):
             gradient = torch.ops.aten.threshold_backward.grad_input(gradient, above, 0, grad_input=gradient)
             found.append(gradient.sum((2, 3)).sum(0))  # quicker than all at once
-            stride, doubles = (2, True) if _doubles(kernel) else (1, False)
+            doubles = _doubles(kernel)
+            stride = [2, 2] if doubles else [1, 1]
             gradient, of_kernel, _ = torch.ops.aten.convolution_backward(
-                gradient, below, kernel, None, [stride] * 2, [1, 1], [1, 1], doubles, [0, 0], 1, [True, True, False]
+                gradient, below, kernel, None, stride, [1, 1], [1, 1], doubles, [0, 0], 1, [True, True, False]
             )
             found.append(of_kernel)
         return gradient, *found[::-1]
@@ -114,16 +117,6 @@ class _Convolutions(torch.autograd.Function):
 
 def _doubles(kernel: Tensor) -> bool:
     return kernel.shape[-1] == 4
-
-
-def _convolve_and_rectify(image: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
-    """oneDNN adds the bias and applies ReLU while the result is in the processor's cache."""
-    rectified = ("relu", [], "")
-    if _doubles(kernel):
-        sizes = ([1, 1], [0, 0], [2, 2], [1, 1], 1)  # padding, output padding, stride, dilation, groups
-        return torch.ops.mkldnn._convolution_transpose_pointwise(image, kernel, bias, *sizes, *rectified)
-    sizes = ([1, 1], [1, 1], [1, 1], 1)
-    return torch.ops.mkldnn._convolution_pointwise(image, kernel, bias, *sizes, *rectified)
 
 
 # One channel is too few to keep a convolution busy. So every pixel's units are multiplied with the nine taps of the
@@ -160,19 +153,10 @@ def _from_one_channel(gradient: Tensor, image: Tensor, kernel: Tensor) -> tuple[
     return of_image, of_taps.flip(0, 1).permute(2, 0, 1).unsqueeze(0)
 
 
-# oneDNN is there on other processors, too, but was not tried on them.
-HAS_QUICK_CONVOLUTIONS = (
-    platform.machine().lower() in ("x86_64", "amd64")
-    and torch.backends.mkldnn.is_available()
-    and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
-    and hasattr(torch.ops.mkldnn, "_convolution_transpose_pointwise")
-)
-
-
 def quick_convolutions(
     image: Float[Tensor, "batch channel row column"], *parameters: Tensor
 ) -> Float[Tensor, "batch row2 column2"]:
-    """Convolutions with ReLU after each, then one to a single channel, of single-precision numbers on the processor.
+    """Convolutions with ReLU after each, then one to a single channel.
 
     Args:
         image: What goes into the first.

@@ -260,7 +260,7 @@ class Loop:
         return Order(rows, self.training.batch, seed, after=(Order(stripe_rows, self.training.batch, seed), alone))
 
     def _check_fit(self) -> None:
-        """A code that cannot be told from another, or a wrong code or image size, is an error before anything starts."""
+        """Codes that cannot be told apart and a wrong code or image size are errors before anything starts."""
         self.task.encoding.check()
         model = self.models[0]
         values = self.task.space.values(torch.zeros(2, dtype=torch.long)).to(self.device, self.dtype)

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
+from torch.nn.modules.module import _has_any_global_hook
 
 from recombine.decoders import Decoder
 from recombine.errors import InputError
@@ -91,14 +92,16 @@ class Single:
     """One seed: the model itself.
 
     A model that knows a quicker way to its outputs and their gradients has a method `training_forward(inputs)`, which
-    gives what `forward` gives. Loss terms may want derivatives that it does not have: with them the model is called.
+    gives what `forward` gives. The model itself is called if there are loss terms, which may want derivatives that the
+    method does not have, or frozen weights, whose gradients it would compute all the same.
     """
 
     def __init__(self, model: nn.Module, terms: Sequence[LossTerm]) -> None:
         self.objective = Objective(model, terms)
         self.parameters = dict(model.named_parameters())
         self.buffers = dict(model.named_buffers())
-        self._quicker = None if terms else _quicker(model, "training_forward")
+        frozen = not all(p.requires_grad for p in model.parameters())
+        self._quicker = None if terms or frozen else _quicker(model, "training_forward")
 
     def losses(self, inputs: Tensor, targets: Tensor, progress: float) -> Float[Tensor, "seed column"]:
         outputs = None if self._quicker is None else self._quicker(inputs[0])
@@ -180,8 +183,9 @@ class Stacked:
 
 
 def _quicker(model: nn.Module, method: str) -> Callable[..., Tensor] | None:
-    """A method that does the work of `forward`, if `forward` computes what the class that has both says."""
-    owners = [owner for owner in type(model).__mro__ if {"forward", method} & set(vars(owner))]
+    """A method that does the work of `forward`, unless a class below changes what is built or computed."""
+    meant = {"__init__", "__call__", "forward", method}
+    owners = [owner for owner in type(model).__mro__ if meant & set(vars(owner))]
     if not owners or method not in vars(owners[0]) or not _is_as_built(model):
         return None
     return getattr(model, method)
@@ -191,7 +195,7 @@ def _is_as_built(model: nn.Module) -> bool:
     """Whether a decoder has the parts that its configuration gives it, and nothing is hooked in between."""
     if not isinstance(model, Decoder):
         return False
-    if any(m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in model.modules()):
+    if _has_any_global_hook() or any(_is_changed(module) for module in model.modules()):
         return False
     try:
         with torch.device("meta"):  # neither memory nor random numbers
@@ -199,6 +203,11 @@ def _is_as_built(model: nn.Module) -> bool:
     except (AttributeError, TypeError):  # a subclass that is made in another way
         return False
     return _anatomy(model) == _anatomy(built)
+
+
+def _is_changed(module: nn.Module) -> bool:
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks) or "forward" in vars(module) or module._compiled_call_impl is not None
 
 
 def _anatomy(model: nn.Module) -> list[object]:
