@@ -147,12 +147,12 @@ class TakingTurns(Loop):
     def __init__(self, other: Callable[[], object], *args: Any) -> None:
         super().__init__(*args)
         self.other = other
-        self.steps, self.others = list[float](), list[float]()  # seconds of each
+        self.step_seconds, self.other_seconds = list[float](), list[float]()
 
     def _advance(self) -> None:
-        self.steps.append(seconds(super()._advance))
+        self.step_seconds.append(seconds(super()._advance))
         if self.step % 10 == 0:
-            self.others += [seconds(self.other) for _ in range(10)]
+            self.other_seconds += [seconds(self.other) for _ in range(10)]
 
 
 def _rates_in_turns(problem: rc.Task, scale: Scale) -> dict[str, float]:
@@ -165,8 +165,8 @@ def _rates_in_turns(problem: rc.Task, scale: Scale) -> dict[str, float]:
     loop = TakingTurns(lambda: torch.mm(left, right, out=out), [model], problem, [0], training, (), "cpu", None)
     loop.run(checkpoint_seconds=1e9, progress=False)
     return {
-        "gflops": 32 * cnn_mflop(depth, width) / 1000 / median(loop.steps),
-        "gemm_gflops": 2e-9 * side**3 / median(loop.others),
+        "gflops": 32 * cnn_mflop(depth, width) / 1000 / median(loop.step_seconds),
+        "gemm_gflops": 2e-9 * side**3 / median(loop.other_seconds),
     }
 
 
