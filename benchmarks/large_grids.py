@@ -25,7 +25,7 @@ from torch import nn
 
 import recombine as rc
 from benchmarks.measure import Row, peak_gb
-from recombine.factors import continuous
+from recombine.core.factors import continuous
 
 FIRST_SIDE = 8
 PARTS = ("geometry", "probes", "superposition")

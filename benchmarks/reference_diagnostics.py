@@ -24,9 +24,9 @@ from torch import nn
 
 import recombine as rc
 from benchmarks.measure import Row, interleaved, medians, seconds
-from recombine.diagnostics.geometry import metric_tensor_exact, metric_tensor_finite_difference
-from recombine.diagnostics.kernels import DRAWS, gram_matrices
-from recombine.diagnostics.probes import linear_probes
+from recombine.diagnostics.numerics.geometry import metric_tensor_exact, metric_tensor_finite_difference
+from recombine.diagnostics.numerics.kernels import DRAWS, gram_matrices
+from recombine.diagnostics.numerics.probes import linear_probes
 
 LENGTHS = (0.5, 1.0, 2.0, 4.0)
 KERNEL_ROWS = 40

@@ -11,12 +11,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure import Row, seconds
-from recombine.config import RunConfig
-from recombine.store import Store, run_digest
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store, run_digest
 from recombine.sweeps import parse, run
-from recombine.sweeps.executor import Answered, Job, Output
-from recombine.sweeps.processes import Processes
-from recombine.sweeps.training_job import batches, job, train
+from recombine.sweeps.engines.engine import Answered, Job, Output
+from recombine.sweeps.engines.processes import Processes
+from recombine.sweeps.jobs import batches, job, train
 
 if TYPE_CHECKING:
     from benchmarks.cases import Scale

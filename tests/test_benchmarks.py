@@ -14,8 +14,8 @@ from benchmarks.cases import CASES, cnn_mflop, task
 from torch import nn
 
 import recombine as rc
-from recombine.decoders.cnn import SameConvolution
-from recombine.training.penalties import Entropy, Variance
+from recombine.models.decoders.cnn import SameConvolution
+from recombine.training.loss_terms.penalties import Entropy, Variance
 
 ROOT = Path(__file__).parents[1]
 

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from recombine.files import write_text
-from recombine.studies.study import discover, natural
+from recombine.core.files import write_text
+from recombine.studies.framework.study import discover, natural
 
 
 def publish(source: Path, target: Path) -> None:
@@ -53,7 +53,7 @@ def page(folder: Path) -> str:
     lines = [
         f"# Results of the {about['profile']} profile",
         "",
-        f"Sizes are those of the profile ([reproduce](../reproduce.md)). {_origin(made)}",
+        f"Shapes are those of the profile ([reproduce](../reproduce.md)). {_origin(made)}",
         "",
         *map(_call_line, made),
         "",

@@ -19,45 +19,46 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from recombine import (
-        decoders,
-        diagnostics,
-        encodings,
-        errors,
-        factors,
-        figures,
-        holdouts,
-        scenes,
-        store,
-        sweeps,
-        training,
-    )
-    from recombine.config import RunConfig
+    from recombine import diagnostics, sweeps, training
+    from recombine import plotting as figures
+    from recombine.core import encodings, errors, factors, holdouts, scenes
+    from recombine.core.factors import FactorSpace
+    from recombine.core.task import Task
     from recombine.diagnostics.diagnosis import Diagnosis, diagnose
-    from recombine.diagnostics.scores import score
-    from recombine.factors import FactorSpace
+    from recombine.models import decoders
     from recombine.report.notebook import explore
-    from recombine.store import Store
-    from recombine.task import Task
+    from recombine.runs import store
+    from recombine.runs.config import RunConfig
+    from recombine.runs.store import Store
+    from recombine.scoring.scores import score
     from recombine.training.loop import train, train_seeds
     from recombine.training.recipe import recipe
 
-_MODULES = (
-    "decoders", "diagnostics", "encodings", "errors", "factors", "figures", "holdouts", "scenes", "store", "sweeps",
-    "training",
-)  # fmt: skip
 _HOME = {
     "Diagnosis": "recombine.diagnostics.diagnosis",
-    "FactorSpace": "recombine.factors",
-    "RunConfig": "recombine.config",
-    "Store": "recombine.store",
-    "Task": "recombine.task",
+    "FactorSpace": "recombine.core.factors",
+    "RunConfig": "recombine.runs.config",
+    "Store": "recombine.runs.store",
+    "Task": "recombine.core.task",
     "diagnose": "recombine.diagnostics.diagnosis",
     "explore": "recombine.report.notebook",
     "recipe": "recombine.training.recipe",
-    "score": "recombine.diagnostics.scores",
+    "score": "recombine.scoring.scores",
     "train": "recombine.training.loop",
     "train_seeds": "recombine.training.loop",
+}
+_MODULES = {
+    "decoders": "recombine.models.decoders",
+    "diagnostics": "recombine.diagnostics",
+    "encodings": "recombine.core.encodings",
+    "errors": "recombine.core.errors",
+    "factors": "recombine.core.factors",
+    "figures": "recombine.plotting",
+    "holdouts": "recombine.core.holdouts",
+    "scenes": "recombine.core.scenes",
+    "store": "recombine.runs.store",
+    "sweeps": "recombine.sweeps",
+    "training": "recombine.training",
 }
 
 __all__ = [
@@ -69,7 +70,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"recombine.{name}")
+        return importlib.import_module(_MODULES[name])
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     raise AttributeError(f"module 'recombine' has no attribute {name!r}")

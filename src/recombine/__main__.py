@@ -1,5 +1,5 @@
 """`python -m recombine` is the command line."""
 
-from recombine.cli import main
+from recombine.cli.app import main
 
 main()

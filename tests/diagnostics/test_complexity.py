@@ -10,21 +10,21 @@ import tensorly
 import torch
 
 from recombine import FactorSpace
-from recombine.diagnostics.complexity import (
+from recombine.core.errors import InputError
+from recombine.diagnostics.numerics.complexity import (
     distribution_complexity,
     fit_mixture,
     function_complexity,
     kernel_complexity,
 )
-from recombine.diagnostics.kernels import binary_factorized_kernel
-from recombine.diagnostics.partial_factorization import (
+from recombine.diagnostics.numerics.kernels import binary_factorized_kernel
+from recombine.diagnostics.numerics.partial_factorization import (
     find_grouping,
     partial_factorization,
     partial_factorization_of_kernel,
     set_partitions,
 )
-from recombine.diagnostics.tensor_rank import cp_terms, rank_search
-from recombine.errors import InputError
+from recombine.diagnostics.numerics.tensor_rank import cp_terms, rank_search
 
 
 def sum_of_products(shape: tuple[int, ...], rank: int, seed: int = 0, *, positive: bool = False) -> np.ndarray:

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from torch import nn
 
 import recombine as rc
-from recombine.diagnostics import truth
+from recombine.core.errors import InputError, StoreError
 from recombine.diagnostics.diagnosis import PARTS, Diagnosis
-from recombine.diagnostics.geometry import metric_tensor_exact
-from recombine.diagnostics.kernels import gram_matrices
-from recombine.diagnostics.probes import linear_probes
-from recombine.diagnostics.superposition import superposition
-from recombine.errors import InputError, StoreError
+from recombine.diagnostics.model import truth
+from recombine.diagnostics.numerics.geometry import metric_tensor_exact
+from recombine.diagnostics.numerics.kernels import gram_matrices
+from recombine.diagnostics.numerics.probes import linear_probes
+from recombine.diagnostics.numerics.superposition import superposition
 
 SPACE = rc.FactorSpace(x=8, y=8)
 HOLE = rc.holdouts.centre(SPACE, 3, 5)

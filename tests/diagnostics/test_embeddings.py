@@ -11,8 +11,8 @@ import torch
 from sklearn.decomposition import PCA
 
 from recombine import FactorSpace
-from recombine.diagnostics.embeddings import embed, embed_pca, embed_umap
-from recombine.errors import InputError
+from recombine.core.errors import InputError
+from recombine.diagnostics.numerics.embeddings import embed, embed_pca, embed_umap
 
 SPACE = FactorSpace(x=8, y=6)
 
@@ -46,7 +46,7 @@ def test_signs_are_fixed() -> None:
 def test_pca_by_iteration_agrees_and_leaves_random_numbers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = activations(60)
     exact = embed_pca(rows, SPACE)
-    monkeypatch.setattr("recombine.diagnostics.embeddings.EXACT_SIDE", 20)
+    monkeypatch.setattr("recombine.diagnostics.numerics.embeddings.EXACT_SIDE", 20)
     torch.manual_seed(0)
     expected = torch.rand(1)
     torch.manual_seed(0)

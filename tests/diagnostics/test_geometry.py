@@ -8,8 +8,11 @@ from torch.autograd.function import once_differentiable
 from torch.func import jacrev
 
 import recombine as rc
-from recombine.diagnostics.derivatives import RUNGS
-from recombine.diagnostics.geometry import (
+from recombine.core.errors import InputError
+from recombine.core.factors import continuous, cyclic, discrete
+from recombine.diagnostics.model.layers import examine
+from recombine.diagnostics.numerics.derivatives import DERIVATIVE_METHODS
+from recombine.diagnostics.numerics.geometry import (
     LayerGeometry,
     factorization_map,
     factorization_pairs_map,
@@ -18,9 +21,6 @@ from recombine.diagnostics.geometry import (
     metric_tensor_exact,
     metric_tensor_finite_difference,
 )
-from recombine.diagnostics.layers import examine
-from recombine.errors import InputError
-from recombine.factors import continuous, cyclic, discrete
 
 EXACT, REVERSE, ROUNDING = 1e-10, 1e-9, 1e-12  # against closed forms, against jacrev, between orders of summation
 SPACE = rc.FactorSpace(x=5, y=4)
@@ -67,7 +67,7 @@ def test_linear_decoder_has_metric_AtA():
     geometry = metric_tensor_exact(model, space, layers="out")
     expected = (model.weight.T @ model.weight).detach().numpy()
     np.testing.assert_allclose(geometry["out"].metric, np.broadcast_to(expected, (24, 3, 3)), rtol=EXACT)
-    assert geometry.rung == "forward"
+    assert geometry.derivative_method == "forward"
     assert geometry["out"].units == 50
 
 
@@ -87,7 +87,7 @@ def test_bump_scene_has_its_analytic_metric():
 
 
 def decoders(task):
-    sizes = task.sizes
+    sizes = task.shapes
     attention = rc.decoders.Transformer(sizes, depth=1, width=8, heads=2)
     return {
         "cnn": rc.decoders.CNN(sizes, depth=1, width=3),
@@ -106,7 +106,7 @@ def test_decoders_agree_with_jacrev_through_the_encoding(kind):
     model = decoders(task)[kind].double().initialize(0)
     geometry = metric_tensor_exact(model, space, task.encoding)
     check_agreement(geometry, by_jacrev(model, space, task.encoding), REVERSE)
-    assert geometry.rung == ("forward, attention in math mode" if kind == "transformer" else "forward")
+    assert geometry.derivative_method == ("forward, attention in math mode" if kind == "transformer" else "forward")
     for layer in geometry.layers.values():
         np.testing.assert_array_equal(layer.metric, layer.metric.swapaxes(1, 2))
         assert (np.linalg.eigvalsh(layer.metric) >= -ROUNDING * layer.metric.max()).all()
@@ -173,7 +173,7 @@ def normed():
 
 
 @pytest.mark.parametrize(
-    ("make", "rung"),
+    ("make", "derivative_method"),
     [
         (normed, "forward"),
         (Attention, "forward, attention in math mode"),
@@ -184,12 +184,12 @@ def normed():
         (lambda: Custom(SquareDetached), "reverse rows"),
     ],
 )
-def test_ladder_reports_its_rung_and_leaves_the_model_alone(make, rung):
+def test_ladder_reports_its_rung_and_leaves_the_model_alone(make, derivative_method):
     model = make()
     state = {name: t.clone() for name, t in model.state_dict().items()}
     modes = [m.training for m in model.modules()]
     geometry = metric_tensor_exact(model, SPACE)
-    assert geometry.rung == rung
+    assert geometry.derivative_method == derivative_method
     assert [m.training for m in model.modules()] == modes
     assert all(torch.equal(t, state[name]) for name, t in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
@@ -206,11 +206,11 @@ def test_ladder_reports_its_rung_and_leaves_the_model_alone(make, rung):
     )
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_all_rungs_give_the_same_numbers(rung):
-    model = rc.decoders.MLP(rc.task.Sizes(2, (3, 3)), depth=2, width=7).double()
-    geometry = metric_tensor_exact(model, SPACE, rung=rung)
-    assert geometry.rung == rung
+@pytest.mark.parametrize("derivative_method", DERIVATIVE_METHODS)
+def test_all_rungs_give_the_same_numbers(derivative_method):
+    model = rc.decoders.MLP(rc.task.Shapes(2, (3, 3)), depth=2, width=7).double()
+    geometry = metric_tensor_exact(model, SPACE, derivative_method=derivative_method)
+    assert geometry.derivative_method == derivative_method
     check_agreement(geometry, by_jacrev(model, SPACE), REVERSE)
 
 
@@ -294,7 +294,7 @@ def test_cyclic_factors_have_no_border(memory):
     geometry = metric_tensor_finite_difference(model, space, layers="out", memory=memory)
     check_agreement(geometry, {"out": expected}, ROUNDING)
     assert geometry.method == "finite difference"
-    assert geometry.rung is None
+    assert geometry.derivative_method is None
 
 
 def test_integer_codes_go_by_differences_only():
@@ -417,9 +417,9 @@ def test_models_without_derivative_are_told_why():
 
 
 def test_other_mistakes():
-    with pytest.raises(InputError, match="no derivative rung 'sideways'"):
-        metric_tensor_exact(nn.Linear(2, 2), SPACE, rung="sideways")
+    with pytest.raises(InputError, match="no derivative derivative_method 'sideways'"):
+        metric_tensor_exact(nn.Linear(2, 2), SPACE, derivative_method="sideways")
     with pytest.raises(InputError, match=r"at least 2 values of every factor\. Got 1 of 'y'"):
         metric_tensor_finite_difference(nn.Linear(2, 2), rc.FactorSpace(x=3, y=1))
     with pytest.raises(InputError, match=r"Use depth|codes of shape"):
-        metric_tensor_exact(rc.decoders.MLP(rc.task.Sizes(7, (3, 3))), SPACE)
+        metric_tensor_exact(rc.decoders.MLP(rc.task.Shapes(7, (3, 3))), SPACE)

@@ -12,13 +12,13 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 
 from recombine import FactorSpace
-from recombine.diagnostics.grids import draw_cells
-from recombine.diagnostics.kernel_regression import factor_distances, kernel_regression
-from recombine.diagnostics.kernel_spectra import effective_ranks, kernel_spectrum
-from recombine.diagnostics.kernels import agreement, binary_factorized_kernel, gram_matrices
-from recombine.errors import InputError
-from recombine.factors import cyclic
-from recombine.holdouts import Holdout, centre, corner, mask, random
+from recombine.core.errors import InputError
+from recombine.core.factors import cyclic
+from recombine.core.holdouts import Holdout, centre, corner, mask, random
+from recombine.diagnostics.numerics.grids import draw_cells
+from recombine.diagnostics.numerics.kernel_regression import factor_distances, kernel_regression
+from recombine.diagnostics.numerics.kernel_spectra import effective_ranks, kernel_spectrum
+from recombine.diagnostics.numerics.kernels import agreement, binary_factorized_kernel, gram_matrices
 
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 
@@ -80,7 +80,7 @@ def test_gram_matrices_are_symmetric_in_range_and_ordered() -> None:
 def test_gram_matrices_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     space = FactorSpace(x=6, y=5)
     whole = gram_matrices(random_outputs(space), space, centre(space, 2.0, 3.0))
-    monkeypatch.setattr("recombine.diagnostics.grids.blocks.__defaults__", (40,))
+    monkeypatch.setattr("recombine.diagnostics.numerics.grids.blocks.__defaults__", (40,))
     small = gram_matrices(random_outputs(space), space, centre(space, 2.0, 3.0))
     for name in whole.matrices:
         np.testing.assert_allclose(small[name], whole[name], **EXACT)
@@ -203,7 +203,7 @@ def test_agreement_equals_numpys_correlation(space: FactorSpace, similarity) -> 
 
 
 def test_agreement_under_a_renaming_equals_numpys_correlation() -> None:
-    from recombine.diagnostics.kernels import _SharedSums
+    from recombine.diagnostics.numerics.kernels import _SharedSums
 
     space = FactorSpace(x=5, y=4, z=3)
     holdout = random(space, 0.3, seed=3)

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from recombine import FactorSpace, diagnose
-from recombine.activations import capture
-from recombine.diagnostics.layers import examine
-from recombine.diagnostics.observing import module_of, observing
-from recombine.errors import InputError
+from recombine.core.errors import InputError
+from recombine.diagnostics.model.layers import examine
+from recombine.diagnostics.model.observing import module_of, observing
+from recombine.models.activations import capture
 
 SPACE = FactorSpace(x=4, y=3)
 CELLS = torch.arange(len(SPACE))

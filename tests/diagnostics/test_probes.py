@@ -11,9 +11,12 @@ from sklearn.metrics import r2_score
 from torch import nn
 
 import recombine as rc
-from recombine.diagnostics import probes
-from recombine.diagnostics.layers import examine
-from recombine.diagnostics.probes import (
+from recombine.core.errors import InputError
+from recombine.core.factors import cyclic
+from recombine.core.seeds import generator
+from recombine.diagnostics.model.layers import examine
+from recombine.diagnostics.numerics import probes
+from recombine.diagnostics.numerics.probes import (
     PENALTIES,
     SCORES,
     Features,
@@ -22,9 +25,6 @@ from recombine.diagnostics.probes import (
     linear_probes,
     probe_targets,
 )
-from recombine.errors import InputError
-from recombine.factors import cyclic
-from recombine.seeds import generator
 
 AGREES = 1e-8
 SPACE = rc.FactorSpace(x=9, y=8)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from recombine import FactorSpace
-from recombine.diagnostics.superposition import superposition, superposition_of_inputs
-from recombine.encodings import Bump, OneHot, Ramp
-from recombine.errors import InputError
-from recombine.holdouts import Holdout, centre, corner, mask, random
+from recombine.core.encodings import Bump, OneHot, Ramp
+from recombine.core.errors import InputError
+from recombine.core.holdouts import Holdout, centre, corner, mask, random
+from recombine.diagnostics.numerics.superposition import superposition, superposition_of_inputs
 
 SPACES = [FactorSpace(x=7, y=6), FactorSpace(x=4, y=3, z=5)]
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from recombine import FactorSpace
-from recombine.diagnostics.anova import variance_components
-from recombine.diagnostics.tuning import tuning_curves, unit_maps
-from recombine.errors import InputError
+from recombine.core.errors import InputError
+from recombine.diagnostics.numerics.anova import variance_components
+from recombine.diagnostics.numerics.tuning import tuning_curves, unit_maps
 
 SPACE = FactorSpace(x=28, y=28)
 X, Y = np.meshgrid(np.arange(28), np.arange(28), indexing="ij")

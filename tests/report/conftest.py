@@ -4,10 +4,10 @@ import pytest
 from playwright.sync_api import sync_playwright
 from tools.ensure_browser import ADVICE, find_browser
 
-from recombine.config import RunConfig
 from recombine.report.collect import PARTS, collect
 from recombine.report.page import write_report
-from recombine.store import Store
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store
 
 TINY = ["scene.factors.x=8", "scene.factors.y=7", "holdout.lo=2", "holdout.hi=5", "decoder.kind=mlp",
         "decoder.width=16", "training.steps=30"]  # fmt: skip

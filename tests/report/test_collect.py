@@ -4,13 +4,13 @@ import json
 import shutil
 
 import pytest
-from tests.report.conftest import TINY
 
-from recombine.config import RunConfig
-from recombine.errors import InputError, StoreError
+from recombine.core.errors import InputError, StoreError
 from recombine.report.collect import PARTS, collect
 from recombine.report.page import build
-from recombine.store import Store
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store
+from tests.report.conftest import TINY
 
 
 def test_a_run_by_folder_by_id_and_by_name(store, runs, monkeypatch):

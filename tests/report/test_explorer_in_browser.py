@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from matplotlib import colormaps
+
 from tests.report.screen import grey, pixels, plane_point, until
 
 CLOSE = 3  # levels of 255 that quantizing may cost

@@ -1,7 +1,7 @@
 """Runs whose kinds have no defaults for everything still get a command."""
 
-from recombine.config import RunConfig
 from recombine.report.facts import overrides
+from recombine.runs.config import RunConfig
 
 
 def test_a_kind_without_defaults_is_told_by_its_configuration_file():

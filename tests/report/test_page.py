@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import recombine as rc
-from recombine.config import RunConfig
-from recombine.errors import InputError, StoreError
+from recombine.core.errors import InputError, StoreError
 from recombine.report.arrays import Blobs
 from recombine.report.claims import claims_json
 from recombine.report.collect import Collected, Model, Table, collect
@@ -19,6 +18,7 @@ from recombine.report.explorer import Group, group_json, grouped
 from recombine.report.facts import overrides, train_command
 from recombine.report.labels import LONGEST, distinct_names, groups_of, names_of, under_given_names
 from recombine.report.page import SCRIPTS, build, check_target, write_report
+from recombine.runs.config import RunConfig
 
 
 def data_of(html):

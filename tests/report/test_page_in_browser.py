@@ -16,11 +16,11 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 from matplotlib.image import imread
-from tests.report.screen import grey, pixels, plane_point, until
 
 import recombine as rc
 from recombine.report.collect import PARTS, Collected, Model, collect
 from recombine.report.page import build, write_report
+from tests.report.screen import grey, pixels, plane_point, until
 
 STRICT = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
 HOSTILE = {

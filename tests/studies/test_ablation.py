@@ -2,9 +2,9 @@
 
 import pytest
 
-from recombine.errors import InputError
-from recombine.store import Store
-from recombine.studies.ablation import VARIANTS, AblationRow, ablation, configs, medians, plot
+from recombine.core.errors import InputError
+from recombine.runs.store import Store
+from recombine.studies.paper.r07_ablation import VARIANTS, AblationRow, ablation, configs, medians, plot
 
 TINY = ["scene.factors.x=6", "scene.factors.y=6", "holdout.threshold=3", "training.steps=3"]
 

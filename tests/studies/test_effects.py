@@ -7,21 +7,19 @@ import pytest
 import torch
 
 import recombine as rc
-from recombine.diagnostics.part import Part
-from recombine.studies import (
-    after_stripes,
-    depths,
-    few_shot,
-    landscapes,
-    layers,
-    rendering,
-    scaling,
-    similarities,
-    superpositions,
-)
-from recombine.studies.claims import CLAIMS
-from recombine.studies.layerwise import loss_of_factorization, roughness, trend, warp
-from recombine.studies.verdicts import judge
+from recombine.diagnostics.findings import Part
+from recombine.studies.framework.claims import CLAIMS
+from recombine.studies.framework.layerwise import loss_of_factorization, roughness, trend, warp
+from recombine.studies.framework.verdicts import judge
+from recombine.studies.paper import r01_landscapes as landscapes
+from recombine.studies.paper import r02_superpositions as superpositions
+from recombine.studies.paper import r03_similarities as similarities
+from recombine.studies.paper import r04_layers as layers
+from recombine.studies.paper import r07_rendering as rendering
+from recombine.studies.paper import r08_few_shot as few_shot
+from recombine.studies.paper import r09_scaling as scaling
+from recombine.studies.paper import r10_after_stripes as after_stripes
+from recombine.studies.paper import r13_depths as depths
 
 SEEDS = (0, 1, 2)
 
@@ -183,7 +181,7 @@ def test_warp_and_roughness_of_known_maps():
 
 
 def test_the_true_images_have_an_even_volume_inside():
-    from recombine.diagnostics.geometry import metric_tensor_exact
+    from recombine.diagnostics.numerics.geometry import metric_tensor_exact
 
     space = rc.FactorSpace(x=20, y=20)
     scene = rc.scenes.Bump(space)

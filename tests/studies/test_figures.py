@@ -7,10 +7,16 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 
 import recombine as rc
-from recombine.diagnostics.part import Part
-from recombine.studies import ablation, contour, depths, layerwise, looks, stripes, threshold
-from recombine.studies.output import Output
-from recombine.studies.study import discover
+from recombine.diagnostics.findings import Part
+from recombine.studies.framework import figure_style as looks
+from recombine.studies.framework import layerwise as layerwise
+from recombine.studies.framework.output import Output
+from recombine.studies.framework.study import discover
+from recombine.studies.paper import r07_ablation as ablation
+from recombine.studies.paper import r08_stripes as stripes
+from recombine.studies.paper import r09_threshold as threshold
+from recombine.studies.paper import r13_depths as depths
+from recombine.studies.side import s04_contour as contour
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 

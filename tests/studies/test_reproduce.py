@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from recombine.cli import app
-from recombine.errors import InputError, TrainingDiverged
-from recombine.store import Store
-from recombine.studies.claims import CLAIMS
-from recombine.studies.output import Output
-from recombine.studies.profiles import PROFILES
-from recombine.studies.reproduce import judged, listed, trained
-from recombine.studies.study import Runs, discover, select, undiagnosed
+from recombine.cli.app import app
+from recombine.core.errors import InputError, TrainingDiverged
+from recombine.runs.store import Store
+from recombine.studies.framework.claims import CLAIMS
+from recombine.studies.framework.output import Output
+from recombine.studies.framework.profiles import PROFILES
+from recombine.studies.framework.reproduce import judged, listed, trained
+from recombine.studies.framework.study import Runs, discover, select, undiagnosed
 
 STUDIES = discover()
 SEEDS = [0, 1]
@@ -143,7 +143,7 @@ def test_a_damaged_file_of_the_output_is_made_again(name, out):
 
 
 def test_a_run_that_cannot_be_diagnosed_is_a_failure(out, tmp_path, monkeypatch):
-    from recombine.studies import superpositions
+    from recombine.studies.paper import r02_superpositions as superpositions
 
     call("R2", out=out)
     shutil.copytree(out, tmp_path / "out", ignore=shutil.ignore_patterns("figures", "tables"))

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from tools.publish_results import page
 
-from recombine.studies.claims import CLAIMS
-from recombine.studies.output import Output
-from recombine.studies.profiles import PROFILES
-from recombine.studies.reproduce import judged
-from recombine.studies.study import discover
+from recombine.studies.framework.claims import CLAIMS
+from recombine.studies.framework.output import Output
+from recombine.studies.framework.profiles import PROFILES
+from recombine.studies.framework.reproduce import judged
+from recombine.studies.framework.study import discover
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 COMMITTED = {row["claim"]: row for row in json.loads((RESULTS / "claims.json").read_text())}

@@ -10,12 +10,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from recombine.cli import app
-from recombine.diagnostics.part import Part
-from recombine.scenes.mnist import packaged_digits
-from recombine.scenes.rotated_digit import packed
-from recombine.studies.profiles import profile, with_digits
-from recombine.studies.rotation import SIZES, blended, config, correlation, effects
+from recombine.cli.app import app
+from recombine.core.scenes.mnist import packaged_digits
+from recombine.core.scenes.rotated_digit import packed
+from recombine.diagnostics.findings import Part
+from recombine.studies.framework.profiles import profile, with_digits
+from recombine.studies.paper.r12_rotation import SIZES, blended, config, correlation, effects
 
 SMOKE = profile("smoke")
 

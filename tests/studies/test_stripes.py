@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from recombine.errors import InputError
-from recombine.store import Store
-from recombine.studies.stripes import configs, few_shot, plot
+from recombine.core.errors import InputError
+from recombine.runs.store import Store
+from recombine.studies.paper.r08_stripes import configs, few_shot, plot
 
 TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=3", "holdout.hi=5", "decoder.depth=2", "decoder.width=4"]
 

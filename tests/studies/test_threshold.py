@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recombine.errors import InputError
-from recombine.store import Store
-from recombine.studies.threshold import Bracket, ThresholdRow, bracket, config, plot, points, slope, threshold
+from recombine.core.errors import InputError
+from recombine.runs.store import Store
+from recombine.studies.paper.r09_threshold import Bracket, ThresholdRow, bracket, config, plot, points, slope, threshold
 
 TINY = ["decoder.depth=2", "decoder.width=4"]
 

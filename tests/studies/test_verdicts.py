@@ -5,8 +5,8 @@ import math
 import pytest
 from scipy import stats
 
-from recombine.studies.claims import CLAIMS, Claim, ClaimPart
-from recombine.studies.verdicts import interval, judge, judge_part
+from recombine.studies.framework.claims import CLAIMS, Claim, ClaimPart
+from recombine.studies.framework.verdicts import interval, judge, judge_part
 
 SEEDS = [0, 1, 2]
 ABOVE = ClaimPart("above", "a number", "above", 1.0)

@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 import recombine.sweeps  # noqa: F401  (so that forked drivers have it)
-from recombine import cli
+from recombine.cli import app as cli
 
 RESULTS = ("config.json", "model/config.json", "model/model.safetensors", "scores.csv", "history.jsonl",
            "losses.safetensors")  # fmt: skip

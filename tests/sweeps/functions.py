@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from recombine.sweeps.executor import Output
+from recombine.sweeps.engines.engine import Output
 
 
 def echo(payload: Mapping[str, Any]) -> Output:

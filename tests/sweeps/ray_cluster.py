@@ -106,7 +106,7 @@ def main() -> None:
     told["runs"] = len({run for e in log for run in e["runs"]})
     cluster.shutdown()
 
-    from recombine.sweeps.ray_engine import RayCluster
+    from recombine.sweeps.engines.ray_engine import RayCluster
 
     local = RayCluster(workers=1)
     told["listening_beyond"], told["listening_on_loopback"] = listening()

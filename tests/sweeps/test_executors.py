@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from recombine.errors import InputError
-from recombine.sweeps.engines import make_executor
-from recombine.sweeps.executor import Answered, Executor, Job, Lost, Needs, Output, Raised, decode, encode
-from recombine.sweeps.in_process import InProcess
-from recombine.sweeps.processes import Processes, gpu_places
+from recombine.core.errors import InputError
+from recombine.sweeps.engines.choice import make_executor
+from recombine.sweeps.engines.engine import Answered, Executor, Job, Lost, Needs, Output, Raised, decode, encode
+from recombine.sweeps.engines.in_process import InProcess
+from recombine.sweeps.engines.processes import Processes, gpu_places
 
 HERE = "tests.sweeps.functions"
 
@@ -168,8 +168,8 @@ def test_what_cannot_be_placed_is_an_error(make, message):
 
 DRIVER = """
 import sys, time
-from recombine.sweeps.executor import Job
-from recombine.sweeps.processes import Processes
+from recombine.sweeps.engines.engine import Job
+from recombine.sweeps.engines.processes import Processes
 executor = Processes(1)
 executor.submit(Job("a", "tests.sweeps.functions:hang", {"mark": sys.argv[1]}))
 print(executor.workers[0].process.pid, flush=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recombine.errors import InputError
-from recombine.sweeps.ray_engine import connect
+from recombine.core.errors import InputError
+from recombine.sweeps.engines.ray_engine import connect
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from recombine.errors import InputError
-from recombine.sweeps.spec import parse
-from recombine.sweeps.values import split_values
+from recombine.core.errors import InputError
+from recombine.sweeps.spec.spec import parse
+from recombine.sweeps.spec.values import split_values
 
 SMALL = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5"]
 BASE = "base: {scene.factors: {x: 8, y: 8}, holdout: {lo: 2, hi: 5}}\n"
@@ -230,7 +230,7 @@ def test_a_word_that_hides_another_is_noted():
 
 
 def test_runs_that_are_excluded_count_for_the_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("recombine.sweeps.spec.MOST_RUNS", 5)
+    monkeypatch.setattr("recombine.sweeps.spec.spec.MOST_RUNS", 5)
     text = BASE + "when: [{if: {decoder.kind: cnn}, grid: {seed: 0..9}}]\nexclude: [{decoder.kind: cnn}]\n"
     with pytest.raises(InputError, match="at most 5 runs"):
         parse([], written(tmp_path, text))

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from recombine import sweeps
-from recombine.config import RunConfig
-from recombine.errors import InputError, LockHeld, StoreError
-from recombine.lock import holder
-from recombine.store import Store
+from recombine.core.errors import InputError, LockHeld, StoreError
+from recombine.core.lock import holder
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store
 from recombine.sweeps import manifest
+from recombine.sweeps.jobs import batches, train
 from recombine.sweeps.journal import events
-from recombine.sweeps.training_job import batches, train
 
 TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "decoder.width=8",
         "training.steps=10"]  # fmt: skip
@@ -87,7 +87,7 @@ def test_seeds_are_batched_where_that_is_faster_and_by_nothing_else():
 
 
 def test_a_finished_sweep_is_not_run_again(copy, monkeypatch):
-    monkeypatch.setattr("recombine.sweeps.executor.call", lambda *_: pytest.fail("run again"))
+    monkeypatch.setattr("recombine.sweeps.engines.engine.call", lambda *_: pytest.fail("run again"))
     before = {path: path.stat().st_mtime_ns for path in copy.glob("*/*") if path.is_file()}
     result = sweep(wanted_of(copy), copy)
     assert (len(result.finished), result.trained, result.failed) == (6, [], [])
@@ -164,7 +164,7 @@ def test_a_run_that_takes_too_long_is_ended_and_the_others_go_on(tmp_path, engin
 
 
 def test_a_full_disk_fails_the_run_that_meets_it_and_the_same_call_goes_on(tmp_path, monkeypatch, done):
-    from recombine import files
+    from recombine.core import files
 
     real, wanted = os.fsync, wanted_of(done)
     victim = next(c for c in wanted if c.decoder["kind"] == "cnn")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from recombine import sweeps
-from recombine.diagnostics.scores import bootstrap_interval
-from recombine.errors import InputError
-from recombine.store import Store
+from recombine.core.errors import InputError
+from recombine.runs.store import Store
+from recombine.scoring.scores import bootstrap_interval
 from recombine.sweeps.table import Table
 
 TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "decoder.width=8",

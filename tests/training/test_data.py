@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from recombine import Task, encodings, holdouts, recipe, scenes
-from recombine.errors import InputError
-from recombine.factors import FactorSpace, discrete
+from recombine import Task, recipe
+from recombine.core import encodings, holdouts, scenes
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace, discrete
 from recombine.training import data
 from recombine.training.data import Examples, Order, check_data, drawn_rows, stripes
 
@@ -87,7 +88,7 @@ def test_one_order_may_come_before_another():
 
 
 def test_stripes_first_shows_only_stripes_at_first():
-    from recombine.decoders import MLP
+    from recombine.models.decoders import MLP
     from recombine.training.loop import Loop
 
     task = small_task()

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import recombine as rc
-from recombine.errors import InputError, TrainingDiverged
-from recombine.seeds import check_seed
+from recombine.core.errors import InputError, TrainingDiverged
+from recombine.core.seeds import check_seed
 from recombine.training import Batch, recipe
 from recombine.training.loop import Loop
 from recombine.training.objective import Single, Stacked, check_terms
@@ -422,7 +422,7 @@ def test_scores_stay_those_of_the_run_when_the_model_is_trained_again(task):
 
 
 def test_a_checkpoint_of_another_architecture_of_the_same_shape_is_refused(task, tmp_path):
-    from recombine.errors import StoreError
+    from recombine.core.errors import StoreError
 
     for heads in (1, 2):
         model = rc.decoders.Transformer(task, depth=1, width=8, heads=heads)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from recombine.errors import InputError
+from recombine.core.errors import InputError
 from recombine.training import Paper, recipe
 
 

@@ -15,10 +15,10 @@ import safetensors.torch
 import torch
 
 import recombine as rc
-from recombine import files
-from recombine.config import RunConfig
-from recombine.errors import StoreError, TrainingInterrupted
-from recombine.store import Store
+from recombine.core import files
+from recombine.core.errors import StoreError, TrainingInterrupted
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store
 from recombine.training import recipe
 
 RESULTS = ("model/model.safetensors", "scores.csv", "history.jsonl", "losses.safetensors")
@@ -32,8 +32,8 @@ MODELS = {
 # Checkpoints after every step, and slow enough for a kill to land in the middle of the run.
 WORKER = """
 import sys, time, json
-from recombine.config import RunConfig
-from recombine.store import Store
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store
 from recombine.training.loop import Loop
 advance = Loop._advance
 Loop._advance = lambda self: (time.sleep(0.004), advance(self))

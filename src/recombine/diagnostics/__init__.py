@@ -1,5 +1,5 @@
 """Diagnostics: what a decoder does."""
 
-from recombine.diagnostics.scores import Scores, Summary, score
+from recombine.scoring.scores import Scores, Summary, score
 
 __all__ = ["Scores", "Summary", "score"]

@@ -23,29 +23,29 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recombine import holdouts
+from recombine.core import holdouts
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.core.holdouts import Holdout
+from recombine.core.progress import ProgressBar
 from recombine.diagnostics.diagnosis_files import read_diagnosis, write_diagnosis
-from recombine.diagnostics.doubts import doubts
-from recombine.diagnostics.grid_activations import MEMORY, LayerRows, collect, fits
+from recombine.diagnostics.findings import Part, json_able
+from recombine.diagnostics.inputs import DiagnosisInputs
 from recombine.diagnostics.layer_parts import LAYERWISE, LayerStudy, geometry_part
-from recombine.diagnostics.layers import OUT, Encode, Subject, examine
-from recombine.diagnostics.material import Material
-from recombine.diagnostics.observing import Model, observing
+from recombine.diagnostics.model.grid_activations import MEMORY, LayerRows, collect, fits
+from recombine.diagnostics.model.layers import OUT, Encode, Subject, examine
+from recombine.diagnostics.model.observing import Model, observing
+from recombine.diagnostics.model.sanity_notes import sanity_notes
+from recombine.diagnostics.model.truth import truth_over_grid
+from recombine.diagnostics.numerics.superposition import PICTURES
 from recombine.diagnostics.output_parts import errors_part, kernels_part, outputs_part, superposition_part
-from recombine.diagnostics.part import Part, json_able
-from recombine.diagnostics.superposition import PICTURES
-from recombine.diagnostics.truth import truth_over_grid
 from recombine.diagnostics.verdict import Evidence, Verdict, judge
-from recombine.errors import InputError
-from recombine.factors import FactorSpace
-from recombine.holdouts import Holdout
-from recombine.progress import ProgressBar
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-_WORK: dict[str, Callable[[Material], Part]] = {
+_WORK: dict[str, Callable[[DiagnosisInputs], Part]] = {
     "outputs": outputs_part,
     "errors": errors_part,
     "superposition": superposition_part,
@@ -84,7 +84,7 @@ def diagnose(
             (cell, …) or (values of the first factor, of the second, …, …). Without it the parts that need it are
             missing and the verdict rests on structure alone.
         layers: Names or patterns of modules, "in", "out"; None for the code, every nonlinearity and the output. See
-            `recombine.diagnostics.layers`.
+            `recombine.diagnostics.model.layers`.
         parts: Which parts to compute.
         geometry: Metric tensors by derivatives ("exact") or by differences on the grid ("finite difference").
         seed: Of all draws.
@@ -105,27 +105,27 @@ def diagnose(
     _check(space, held, wanted, geometry, memory, pictures)
     with torch.inference_mode(False), observing(model, encode, target):
         subject = examine(model, space, encode, layers=wanted)
-        notes = doubts(subject, wanted)
+        notes = sanity_notes(subject, wanted)
         steps = len([name for name in chosen if name in _WORK]) + len(subject.layers) + 2
         with ProgressBar("diagnose", steps, show=progress) as bar:
             told = _Teller(bar)
             told("outputs")
             activations = _activations(subject, memory, seed, inner=any(name in LAYERWISE for name in chosen))
-            material = _material(model, subject, held, target, activations, wanted, geometry, memory, seed, pictures)
+            inputs = _inputs(model, subject, held, target, activations, wanted, geometry, memory, seed, pictures)
             found = {name: Part.absent(name, NOT_CHOSEN) for name in PARTS}
             for name, work in _WORK.items():
                 if name in chosen:
                     told(name)
                     try:
-                        found[name] = work(material)
+                        found[name] = work(inputs)
                     except InputError as error:
                         found[name] = Part.absent(name, str(error))
             layerwise = [name for name in chosen if name in LAYERWISE]
             if layerwise:
-                found |= LayerStudy(material, layerwise).run(told)
-    facts = _facts(subject, material, seed, memory)
+                found |= LayerStudy(inputs, layerwise).run(told)
+    facts = _facts(subject, inputs, seed, memory)
     facts |= {"row_0": getattr(target, "row_0", "bottom"), "notes": notes}
-    return Diagnosis(space, held, subject.names, found, _verdict(found, material), facts)
+    return Diagnosis(space, held, subject.names, found, _verdict(found, inputs), facts)
 
 
 def _check(
@@ -195,7 +195,7 @@ def _activations(subject: Subject, memory: int, seed: int, *, inner: bool) -> di
     return found
 
 
-def _material(
+def _inputs(
     model: Model,
     subject: Subject,
     holdout: Holdout | None,
@@ -206,31 +206,31 @@ def _material(
     memory: int,
     seed: int,
     pictures: int | Sequence[int],
-) -> Material:
+) -> DiagnosisInputs:
     outputs = activations[OUT].rows
     shape = (subject.layers[OUT].shape if OUT in subject.layers else tuple(outputs.shape[1:])) or (1,)
     truth = None if target is None else truth_over_grid(target, subject.space, shape, outputs.dtype)
     shape = shape if truth is None else truth.shape
     held = {name: rows for name, rows in activations.items() if name in subject.layers}
-    return Material(
+    return DiagnosisInputs(
         model, subject.space, subject.encode, holdout, subject, outputs.reshape(len(outputs), *shape), truth,
         held if len(held) == len(subject.layers) else None, layers, geometry, memory, seed, pictures,
     )  # fmt: skip
 
 
-def _facts(subject: Subject, material: Material, seed: int, memory: int) -> dict[str, Any]:
+def _facts(subject: Subject, inputs: DiagnosisInputs, seed: int, memory: int) -> dict[str, Any]:
     return {
         "seed": seed,
         "memory": memory,
-        "geometry": material.geometry,
+        "geometry": inputs.geometry,
         "dtype": str(subject.dtype).removeprefix("torch."),
-        "output_shape": list(material.outputs.shape[1:]),
-        "target": material.truth is not None,
+        "output_shape": list(inputs.outputs.shape[1:]),
+        "target": inputs.truth is not None,
         "layers": {name: list(layer.shape) for name, layer in subject.layers.items()},
     }
 
 
-def _verdict(parts: dict[str, Part], material: Material) -> Verdict:
+def _verdict(parts: dict[str, Part], inputs: DiagnosisInputs) -> Verdict:
     """Gather the evidence from the parts and judge it; the errors count also where they were not asked for."""
     superposition = parts["superposition"]
     if not superposition.computed:
@@ -246,8 +246,8 @@ def _verdict(parts: dict[str, Part], material: Material) -> Verdict:
         "truth_superposition": sums["truth"],
         "blank": sums["blank"],
     }
-    if material.truth is not None:
-        errors = parts["errors"] if parts["errors"].computed else errors_part(material)
+    if inputs.truth is not None:
+        errors = parts["errors"] if parts["errors"].computed else errors_part(inputs)
         relative = {r["cells"]: r["relative"] for r in errors.rows}
         numbers |= {"id_error": relative["id"], "ood_error": relative["ood"]}
     if parts["kernels"].computed:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from recombine.diagnostics.part import Part, column_types, from_csv, json_able, to_csv
+from recombine.core.errors import InputError, StoreError
+from recombine.core.factors import FactorSpace
+from recombine.core.files import file_digest, read_json, read_tensors, write_json, write_tensors, write_text
+from recombine.core.holdouts import HOLDOUTS
+from recombine.diagnostics.findings import Part, column_types, from_csv, json_able, to_csv
 from recombine.diagnostics.verdict import Verdict
-from recombine.errors import InputError, StoreError
-from recombine.factors import FactorSpace
-from recombine.files import file_digest, read_json, read_tensors, write_json, write_tensors, write_text
-from recombine.holdouts import HOLDOUTS
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis

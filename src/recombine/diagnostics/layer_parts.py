@@ -12,20 +12,26 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from recombine.diagnostics.anova import variance_components
-from recombine.diagnostics.embeddings import EXACT_SIDE, NEIGHBOURS, NO_UMAP, embed_umap, with_signs
-from recombine.diagnostics.geometry import TANGENT_MEMORY, metric_tensor_exact, metric_tensor_finite_difference
-from recombine.diagnostics.grid_activations import LayerRows, stream
-from recombine.diagnostics.grids import draw_cells
-from recombine.diagnostics.layers import OUT
-from recombine.diagnostics.material import Material
+from recombine.core.errors import InputError
+from recombine.core.seeds import generator
+from recombine.diagnostics.findings import Part
+from recombine.diagnostics.inputs import DiagnosisInputs
+from recombine.diagnostics.model.grid_activations import LayerRows, stream
+from recombine.diagnostics.model.layers import OUT
+from recombine.diagnostics.numerics.anova import variance_components
+from recombine.diagnostics.numerics.embeddings import EXACT_SIDE, NEIGHBOURS, NO_UMAP, embed_umap, with_signs
+from recombine.diagnostics.numerics.geometry import TANGENT_MEMORY, metric_tensor_exact, metric_tensor_finite_difference
+from recombine.diagnostics.numerics.grids import draw_cells
+from recombine.diagnostics.numerics.partial_factorization import grouping_of, partial_factorization
+from recombine.diagnostics.numerics.probes import (
+    MOST_CELLS,
+    Features,
+    features_of_rows,
+    linear_probes,
+    probes_of_features,
+)
+from recombine.diagnostics.numerics.tuning import TuningCurves, tuning_curves, unit_maps
 from recombine.diagnostics.output_parts import distribution_rows, function_rows
-from recombine.diagnostics.part import Part
-from recombine.diagnostics.partial_factorization import grouping_of, partial_factorization
-from recombine.diagnostics.probes import MOST_CELLS, Features, features_of_rows, linear_probes, probes_of_features
-from recombine.diagnostics.tuning import TuningCurves, tuning_curves, unit_maps
-from recombine.errors import InputError
-from recombine.seeds import generator
 
 LAYERWISE = ("probes", "tuning", "complexity", "embeddings")
 TYPICAL_UNITS = 4
@@ -35,35 +41,35 @@ DIMENSIONS = 3
 SHAPES: tuple[Literal["stripe", "bump"], ...] = ("stripe", "bump")
 
 
-def geometry_part(material: Material) -> Part:
+def geometry_part(inputs: DiagnosisInputs) -> Part:
     """The metric tensor of every layer, and the scores read off it on ID and OOD cells."""
-    given = (material.model, material.space, material.encode)
-    if material.geometry == "exact":
-        within = min(material.memory, TANGENT_MEMORY)
-        found = metric_tensor_exact(*given, layers=material.layers, memory=within)
+    given = (inputs.model, inputs.space, inputs.encode)
+    if inputs.geometry == "exact":
+        within = min(inputs.memory, TANGENT_MEMORY)
+        found = metric_tensor_exact(*given, layers=inputs.layers, memory=within)
     else:
-        found = metric_tensor_finite_difference(*given, layers=material.layers, memory=material.memory)
+        found = metric_tensor_finite_difference(*given, layers=inputs.layers, memory=inputs.memory)
     arrays = {f"metric/{name}": layer.metric for name, layer in found.layers.items()}
     arrays |= {f"log_volume/{name}": layer.log_volume for name, layer in found.layers.items()}
-    facts = {"method": found.method, "rung": found.rung, "cells_at_once": found.cells_at_once}
-    return Part("geometry", {"layers": found.rows(material.masks)}, arrays, facts)
+    facts = {"method": found.method, "derivative_method": found.derivative_method, "cells_at_once": found.cells_at_once}
+    return Part("geometry", {"layers": found.rows(inputs.masks)}, arrays, facts)
 
 
 class LayerStudy:
     """Collects what is found out about one layer after the other, so that each is computed once."""
 
-    def __init__(self, material: Material, wanted: Collection[str]) -> None:
-        self.material, self.wanted = material, wanted
-        whole = material.space.n_factors >= 1 and len(material.space) <= MOST_CELLS
-        self.shared = whole and material.held is not None  # then probes and embeddings use one Gram matrix
+    def __init__(self, inputs: DiagnosisInputs, wanted: Collection[str]) -> None:
+        self.inputs, self.wanted = inputs, wanted
+        whole = inputs.space.n_factors >= 1 and len(inputs.space) <= MOST_CELLS
+        self.shared = whole and inputs.held is not None  # then probes and embeddings use one Gram matrix
         self.parts = {name: Part(name) for name in LAYERWISE if name in wanted}
         self.features: dict[str, Features] = {}
-        self.order = _id_first(material)
+        self.order = _id_first(inputs)
         self.drawn: dict[str, str] = {}
 
     def run(self, tell: Callable[[str], None]) -> dict[str, Part]:
         """Go through all layers; `tell` hears the name of each."""
-        material = self.material
+        inputs = self.inputs
         alone = "probes" in self.wanted and not self.shared
         if alone:
             tell("probes")
@@ -78,7 +84,7 @@ class LayerStudy:
         if "complexity" in self.parts:
             part = self.parts["complexity"]
             for table, found in (("functions", function_rows), ("distributions", distribution_rows)):
-                part.tables[table], missing = found(material)
+                part.tables[table], missing = found(inputs)
                 part.missing.update(missing)
         for part in self.parts.values():
             if self.drawn and part.name != "probes":
@@ -88,10 +94,10 @@ class LayerStudy:
         return self.parts
 
     def _layers(self) -> Iterable[tuple[str, LayerRows]]:
-        material = self.material
-        if material.held is not None:
-            return [(name, material.held[name]) for name in material.subject.layers]
-        return stream(material.subject, memory=material.memory // 4, seed=material.seed)
+        inputs = self.inputs
+        if inputs.held is not None:
+            return [(name, inputs.held[name]) for name in inputs.subject.layers]
+        return stream(inputs.subject, memory=inputs.memory // 4, seed=inputs.seed)
 
     def _absorb(self, name: str, work: Callable[[], Part]) -> None:
         try:
@@ -100,12 +106,12 @@ class LayerStudy:
             self.parts[name] = Part.absent(name, str(error))
 
     def _probes_alone(self) -> Part:
-        m = self.material
+        m = self.inputs
         found = linear_probes(m.model, m.space, m.encode, m.holdout, layers=m.layers, seed=m.seed, memory=m.memory // 2)
         return self._probe_part(found)
 
     def _probes_shared(self) -> Part:
-        m = self.material
+        m = self.inputs
         units = {name: layer.units for name, layer in m.subject.layers.items()}
         n_id = len(m.space) if m.holdout is None else m.holdout.n_id
         return self._probe_part(probes_of_features(self.features, units, m.space, self.order, n_id, seed=m.seed))
@@ -121,7 +127,7 @@ class LayerStudy:
         """All parts that are read off one layer's activations."""
         if found.drawn is not None:
             self.drawn[name] = f"{len(found.drawn)} of {found.units} units, drawn by seed"
-        space, rows = self.material.space, found.rows
+        space, rows = self.inputs.space, found.rows
         components = None
         if space.n_factors > 1 and {"tuning", "complexity"} & set(self.wanted):
             components = variance_components(rows, space)
@@ -135,7 +141,7 @@ class LayerStudy:
             self._features(name, rows)
 
     def _tuning(self, name: str, found: LayerRows, components: Any) -> None:
-        part, space = self.parts["tuning"], self.material.space
+        part, space = self.parts["tuning"], self.inputs.space
         curves = tuning_curves(found.rows, space, components=components)
         summary = asdict(curves.summary())
         preferred = summary.pop("preferred")
@@ -158,10 +164,10 @@ class LayerStudy:
 
     def _sample(self, name: str, found: LayerRows, curves: TuningCurves) -> None:
         """Keep the maps of the most typical units and of a seeded draw of the others."""
-        part, space, count = self.parts["tuning"], self.material.space, found.rows.shape[1]
+        part, space, count = self.parts["tuning"], self.inputs.space, found.rows.shape[1]
         most = max(1, min(SAMPLED_UNITS, SAMPLED_NUMBERS // len(space)))
         typical = [unit for kind in SHAPES for unit in curves.most_typical(kind, TYPICAL_UNITS, strong=True).tolist()]
-        drawn = torch.randperm(count, generator=generator(self.material.seed, "sampled units", name)).tolist()
+        drawn = torch.randperm(count, generator=generator(self.inputs.seed, "sampled units", name)).tolist()
         units = sorted(list(dict.fromkeys([*typical, *drawn]))[:most])
         part.arrays[f"sampled maps/{name}"] = unit_maps(found.rows, space, units).astype(np.float32)
         part.tables.setdefault("sampled", []).extend(
@@ -173,7 +179,7 @@ class LayerStudy:
     def _own_number(self, name: str, found: LayerRows, row: int) -> int:
         """The unit's place in its flattened activation, from its place among the rows, which is that in memory."""
         place = row if found.drawn is None else int(found.drawn[row])
-        layer = self.material.subject.layers[name]
+        layer = self.inputs.subject.layers[name]
         if name == OUT or not layer.shape:
             return place
         indices = np.unravel_index(place, [layer.shape[axis] for axis in layer.memory_order])
@@ -181,7 +187,7 @@ class LayerStudy:
                                         layer.shape))  # fmt: skip
 
     def _grouping(self, name: str, found: LayerRows, components: Any) -> None:
-        part, space = self.parts["complexity"], self.material.space
+        part, space = self.parts["complexity"], self.inputs.space
         expansion = partial_factorization(found.rows, space, components=components)
         row: dict[str, Any] = {"layer": name, "units": found.units}
         row |= {f"up_to_{order}": float(share) for order, share in enumerate(expansion.cumulative, 1)}
@@ -197,7 +203,7 @@ class LayerStudy:
 
     def _features(self, name: str, rows: Tensor) -> None:
         """Features for the probes, and the embedding from the same matrix."""
-        m = self.material
+        m = self.inputs
         cells = self.order
         if len(m.space) > EXACT_SIDE and rows.shape[1] > EXACT_SIDE:
             cells = _embedded_cells(m)
@@ -208,7 +214,7 @@ class LayerStudy:
             self._embed(name, features, cells)
 
     def _embed(self, name: str, features: Features, cells: Int[Tensor, " cell"]) -> None:
-        part, space = self.parts["embeddings"], self.material.space
+        part, space = self.parts["embeddings"], self.inputs.space
         scores = _scores(features)
         total = float(scores.square().sum())
         if total == 0:  # also if there is no direction at all
@@ -222,7 +228,7 @@ class LayerStudy:
             part.missing["umap"] = "the grid is too large or too small"
         else:
             try:
-                found = embed_umap(scores[self.order.argsort()], space, seed=self.material.seed)
+                found = embed_umap(scores[self.order.argsort()], space, seed=self.inputs.seed)
                 points["umap"] = torch.from_numpy(found.points)[self.order]
             except InputError as error:  # installed, and yet not to be imported
                 part.missing["umap"] = str(error)
@@ -241,15 +247,15 @@ def _scores(features: Features) -> Float[Tensor, "cell dimension"]:
     return with_signs(whole.left[:, order] * whole.sizes[order])
 
 
-def _id_first(material: Material) -> Int[Tensor, " cell"]:
-    if material.holdout is None:
-        return torch.arange(len(material.space))
-    return torch.cat([material.holdout.id_cells, material.holdout.ood_cells])
+def _id_first(inputs: DiagnosisInputs) -> Int[Tensor, " cell"]:
+    if inputs.holdout is None:
+        return torch.arange(len(inputs.space))
+    return torch.cat([inputs.holdout.id_cells, inputs.holdout.ood_cells])
 
 
-def _embedded_cells(material: Material) -> Int[Tensor, " cell"]:
+def _embedded_cells(inputs: DiagnosisInputs) -> Int[Tensor, " cell"]:
     """As many cells as an exact embedding allows, drawn by seed."""
-    if material.holdout is not None:
-        return draw_cells(material.holdout, EXACT_SIDE, seed=material.seed)
-    order = torch.randperm(len(material.space), generator=generator(material.seed, "cells"))
+    if inputs.holdout is not None:
+        return draw_cells(inputs.holdout, EXACT_SIDE, seed=inputs.seed)
+    order = torch.randperm(len(inputs.space), generator=generator(inputs.seed, "cells"))
     return order[:EXACT_SIDE].sort().values

@@ -11,21 +11,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from recombine.diagnostics.complexity import distribution_complexity, function_complexity
-from recombine.diagnostics.grids import cells_per_block, draw_cells, rows_of
-from recombine.diagnostics.kernel_regression import KernelKind, kernel_regression
-from recombine.diagnostics.kernel_spectra import kernel_spectrum
-from recombine.diagnostics.kernels import SIMILARITIES, GramMatrices, agreement, gram_matrices
-from recombine.diagnostics.material import Material
-from recombine.diagnostics.part import Part, Rows
-from recombine.diagnostics.remembered import Remembered, remembered_sums
-from recombine.diagnostics.superposition import (
+from recombine.core.errors import InputError
+from recombine.diagnostics.findings import Part, Rows
+from recombine.diagnostics.inputs import DiagnosisInputs
+from recombine.diagnostics.numerics.complexity import distribution_complexity, function_complexity
+from recombine.diagnostics.numerics.grids import cells_per_block, draw_cells, rows_of
+from recombine.diagnostics.numerics.kernel_regression import KernelKind, kernel_regression
+from recombine.diagnostics.numerics.kernel_spectra import kernel_spectrum
+from recombine.diagnostics.numerics.kernels import SIMILARITIES, GramMatrices, agreement, gram_matrices
+from recombine.diagnostics.numerics.nonnegative_superposition import NonnegativeSuperposition, nonnegative_superposition
+from recombine.diagnostics.numerics.superposition import (
     Superposition,
     outputs_of_mean_codes,
     superposition,
     superposition_of_inputs,
 )
-from recombine.errors import InputError
 
 MOST_KERNEL_CELLS = 2048  # time grows with the cube of their number, and memory with the square
 CP_LARGEST, CP_INITS = 8, 2
@@ -37,15 +37,15 @@ NO_TARGET = "no target was given"
 KINDS: tuple[KernelKind, ...] = ("factorized", "radial")
 
 
-def outputs_part(material: Material) -> Part:
+def outputs_part(inputs: DiagnosisInputs) -> Part:
     """What the model makes of every cell, beside the truth: what a reader wants to see."""
-    outputs, truth = material.outputs, material.truth
+    outputs, truth = inputs.outputs, inputs.truth
     if outputs.numel() > MOST_OUTPUTS:
         raise InputError(f"{len(outputs)} outputs of {outputs[0].numel()} numbers are too many to keep.")
     rows = [
         {"cells": name, "n_cells": int(mask.sum()), "least": float(here.min()), "mean": float(here.double().mean()),
          "most": float(here.max())}
-        for name, mask in material.masks.items() if mask.any()
+        for name, mask in inputs.masks.items() if mask.any()
         for here in [outputs[torch.from_numpy(mask)]]
     ]  # fmt: skip
     arrays = {"output": outputs.float().numpy()}
@@ -54,23 +54,23 @@ def outputs_part(material: Material) -> Part:
     return Part("outputs", {"range": rows}, arrays, missing={} if truth is not None else {"truth": NO_TARGET})
 
 
-def errors_part(material: Material) -> Part:
+def errors_part(inputs: DiagnosisInputs) -> Part:
     """Mean squared error per cell, and by split relative to the truth's own spread."""
-    if material.truth is None:
+    if inputs.truth is None:
         raise InputError("It needs the truth, and no target was given.")
-    outputs, truth = material.outputs.flatten(1), material.truth
-    trained = torch.from_numpy(material.masks.get("id", material.masks["all"]))
+    outputs, truth = inputs.outputs.flatten(1), inputs.truth
+    trained = torch.from_numpy(inputs.masks.get("id", inputs.masks["all"]))
     mean = truth.mean(trained.nonzero()[:, 0])
     mse = torch.empty(len(outputs), dtype=torch.float64)
     spread = torch.empty_like(mse)
-    for cells in material.space.chunks(cells_per_block(truth.size)):
+    for cells in inputs.space.chunks(cells_per_block(truth.size)):
         right = truth.rows(cells).double()
         mse[cells] = (outputs[cells] - right).square().mean(1)
         spread[cells] = (right - mean).square().mean(1)
     rows = [
         {"cells": name, "n_cells": int(mask.sum()), "mse": float(mse[mask].mean()),
          "truth_variance": float(spread[mask].mean()), "relative": _ratio(mse[mask].mean(), spread[mask].mean())}
-        for name, mask in ((name, torch.from_numpy(mask)) for name, mask in material.masks.items())
+        for name, mask in ((name, torch.from_numpy(mask)) for name, mask in inputs.masks.items())
         if mask.any()
     ]  # fmt: skip
     return Part("errors", {"errors": rows}, {"mse": mse.numpy()})
@@ -80,20 +80,20 @@ def _ratio(above: Tensor, below: Tensor) -> float:
     return float(above / below) if float(below) > 0 else math.nan
 
 
-def superposition_part(material: Material) -> Part:
+def superposition_part(inputs: DiagnosisInputs) -> Part:
     """Both sides of the test, plain and centred, on every OOD cell; sums with free weights; pictures of a few."""
-    space, holdout, truth = material.space, material.split, material.truth
-    outputs = material.outputs
-    shown = [(False, material.pictures), (True, 0)]
+    space, holdout, truth = inputs.space, inputs.split, inputs.truth
+    outputs = inputs.outputs
+    shown = [(False, inputs.pictures), (True, 0)]
     tests = [superposition(outputs, space, holdout, truth=truth, centred=c, pictures=p) for c, p in shown]
-    remembered = remembered_sums(outputs, space, holdout, truth=truth, seed=material.seed)
+    remembered = nonnegative_superposition(outputs, space, holdout, truth=truth, seed=inputs.seed)
     missing: dict[str, str] = {}
     alone: list[Tensor] = []
     try:
-        _check_population(material)
-        assert material.encode is not None
-        given = (material.model, material.subject.code, space, holdout)
-        alone = outputs_of_mean_codes(*given, outputs[0].numel(), material.subject.values)
+        _check_population(inputs)
+        assert inputs.encode is not None
+        given = (inputs.model, inputs.subject.code, space, holdout)
+        alone = outputs_of_mean_codes(*given, outputs[0].numel(), inputs.subject.values)
         for centred in (False, True):
             tests.append(superposition_of_inputs(outputs, *given, truth=truth, centred=centred, pictures=0, made=alone))
     except InputError as error:
@@ -101,7 +101,7 @@ def superposition_part(material: Material) -> Part:
     if truth is None:
         missing["truth"] = NO_TARGET
     tables = {
-        "cells": [row for test in tests for row in _cell_rows(test, material)],
+        "cells": [row for test in tests for row in _cell_rows(test, inputs)],
         "summary": [_summary(test) for test in tests],
         "remembered": [_remembered_row(remembered)],
     }
@@ -117,18 +117,18 @@ def superposition_part(material: Material) -> Part:
     return Part("superposition", tables, arrays, missing=missing)
 
 
-def _check_population(material: Material) -> None:
+def _check_population(inputs: DiagnosisInputs) -> None:
     """Raise unless averaging codes makes a new code, and not that of another cell (as for a ramp)."""
-    if material.encode is None:
+    if inputs.encode is None:
         raise InputError("The code is the factor values themselves; their mean is just another combination.")
-    if not material.subject.code_dtype.is_floating_point:
+    if not inputs.subject.code_dtype.is_floating_point:
         raise InputError("The codes are integers, which cannot be averaged.")
     with torch.no_grad():
         codes = torch.cat([
-            rows_of(material.subject.code(material.subject.values(cells))).double().cpu()
-            for cells in material.space.chunks()
+            rows_of(inputs.subject.code(inputs.subject.values(cells))).double().cpu()
+            for cells in inputs.space.chunks()
         ])  # fmt: skip
-    away = torch.linalg.vector_norm(codes - codes[material.split.id_cells].mean(0), dim=1)
+    away = torch.linalg.vector_norm(codes - codes[inputs.split.id_cells].mean(0), dim=1)
     if float(away.min()) < 0.25 * float(away.median()):
         raise InputError(
             "The mean code is close to the code of a single cell, so this is no population code and the input side "
@@ -136,8 +136,8 @@ def _check_population(material: Material) -> None:
         )
 
 
-def _cell_rows(test: Superposition, material: Material) -> Rows:
-    values = material.space.values(torch.from_numpy(test.cells)).tolist()
+def _cell_rows(test: Superposition, inputs: DiagnosisInputs) -> Rows:
+    values = inputs.space.values(torch.from_numpy(test.cells)).tolist()
     nothing = np.full(len(test.cells), math.nan)
     columns = {
         "cosine": test.cosine,
@@ -147,9 +147,9 @@ def _cell_rows(test: Superposition, material: Material) -> Rows:
         "energy": test.energy,
         "factor_energy": test.factor_energy,
     }
-    scales = [f"scale_{name}" for name in material.space.names]
+    scales = [f"scale_{name}" for name in inputs.space.names]
     taken = {"side", "centred", "cell", "shared", *columns, *scales}
-    names = [f"value_{name}" if name in taken else name for name in material.space.names]
+    names = [f"value_{name}" if name in taken else name for name in inputs.space.names]
     return [
         {
             "side": test.side,
@@ -164,7 +164,7 @@ def _cell_rows(test: Superposition, material: Material) -> Rows:
     ]
 
 
-def _remembered_row(found: Remembered) -> dict[str, Any]:
+def _remembered_row(found: NonnegativeSuperposition) -> dict[str, Any]:
     """Medians over cells, and the share of blank outputs."""
     shares = {"share": found.share, "unrelated": found.unrelated, "trained": found.trained}
     truth = math.nan if found.truth is None else _median(found.truth)
@@ -193,10 +193,10 @@ def _median(values: np.ndarray) -> float:
     return float(np.median(known)) if len(known) and 2 * len(known) >= len(values) else math.nan
 
 
-def kernels_part(material: Material) -> Part:
+def kernels_part(inputs: DiagnosisInputs) -> Part:
     """Gram matrices and what they agree with, kernel regression, the spectrum of the cosine kernel."""
-    space, holdout, seed = material.space, material.split, material.seed
-    outputs = material.outputs
+    space, holdout, seed = inputs.space, inputs.split, inputs.seed
+    outputs = inputs.outputs
     cells = draw_cells(holdout, MOST_KERNEL_CELLS, seed=seed)
     single = torch.float32 if outputs.dtype == torch.float32 else torch.float64
     grams = gram_matrices(outputs, space, holdout, cells=cells, overlap_dtype=single)
@@ -237,14 +237,14 @@ def _spectrum(grams: GramMatrices, seed: int) -> tuple[dict[str, Any], Float[np.
     return {**row, "error": found.error, "epsilon": found.epsilon}, found.weights
 
 
-def function_rows(material: Material) -> tuple[Rows, dict[str, str]]:
+def function_rows(inputs: DiagnosisInputs) -> tuple[Rows, dict[str, str]]:
     """R* and R_ε of the outputs and of the truth."""
     rows: Rows = []
     missing: dict[str, str] = {}
-    given = {"output": material.outputs, "truth": None if material.truth is None else material.truth.whole()}
+    given = {"output": inputs.outputs, "truth": None if inputs.truth is None else inputs.truth.whole()}
     chosen, settings = slice(None), {}
-    if material.space.n_factors > 2:
-        energy = material.outputs.flatten(1).double().var(0)
+    if inputs.space.n_factors > 2:
+        energy = inputs.outputs.flatten(1).double().var(0)
         chosen = energy.argsort(descending=True)[:CP_OUTPUTS].sort().values
         settings = {"largest": CP_LARGEST, "inits": CP_INITS}
     for name, values in given.items():
@@ -253,7 +253,7 @@ def function_rows(material: Material) -> tuple[Rows, dict[str, str]]:
             continue
         numbers = values.flatten(1)[:, chosen]
         try:
-            found = function_complexity(numbers, material.space, seed=material.seed, **settings)
+            found = function_complexity(numbers, inputs.space, seed=inputs.seed, **settings)
         except InputError as error:
             missing[f"complexity of the {name}"] = str(error)
             continue
@@ -263,18 +263,18 @@ def function_rows(material: Material) -> tuple[Rows, dict[str, str]]:
     return rows, missing
 
 
-def distribution_rows(material: Material) -> tuple[Rows, dict[str, str]]:
+def distribution_rows(inputs: DiagnosisInputs) -> tuple[Rows, dict[str, str]]:
     """How many product distributions mix into the distribution of the trained combinations.
 
     One would mean that x and y are independent in training; a hold-out makes them dependent.
     """
     what = "complexity of the trained combinations"
-    if material.holdout is None:
+    if inputs.holdout is None:
         return [], {what: "no hold-out was given"}
-    trained = torch.from_numpy(~material.holdout.mask.ravel()).double()
+    trained = torch.from_numpy(~inputs.holdout.mask.ravel()).double()
     try:
         found = distribution_complexity(
-            trained, material.space, largest=CP_LARGEST, inits=CP_INITS, iterations=MIXTURE_STEPS, seed=material.seed
+            trained, inputs.space, largest=CP_LARGEST, inits=CP_INITS, iterations=MIXTURE_STEPS, seed=inputs.seed
         )
     except InputError as error:
         return [], {what: str(error)}

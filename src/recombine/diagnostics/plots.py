@@ -13,10 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure
 
-from recombine.diagnostics.kernels import binary_factorized_kernel
-from recombine.diagnostics.part import Part
-from recombine.errors import InputError
-from recombine.figures import OUTLINE, grid_axes, landscape, new_figure, outline
+from recombine.core.errors import InputError
+from recombine.diagnostics.findings import Part
+from recombine.diagnostics.numerics.kernels import binary_factorized_kernel
+from recombine.plotting.grids import grid_axes, landscape, outline
+from recombine.plotting.style import OUTLINE, new_figure
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis

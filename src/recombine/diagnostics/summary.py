@@ -6,7 +6,7 @@ import math
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from recombine.diagnostics.part import json_able
+from recombine.diagnostics.findings import json_able
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis

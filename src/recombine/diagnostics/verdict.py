@@ -18,7 +18,7 @@ The thresholds are those of plain words, the same for all models: *right* leaves
                       what distinguishes the outputs is right. Answering the mean ID output always scores 1.
     WRONG = 0.5       OOD error, relative, at least, to count as a failure. What lies between is neither.
     MOSTLY = 0.5      Share of the energy of an OOD output that the best sum of remembered outputs explains, at least
-                      (`remembered_sums`: outputs for trained cells that differ in one factor, weights ≥ 0): more than
+                      (outputs for trained cells that differ in one factor, weights ≥ 0): more than
                       all else together. An output of which the truth explains that much, up to scale, is no failure
                       either, however large its error: it is of the right form and of the wrong strength.
     CLEARLY = 0.25    How much more that share must be than the one as many unrelated outputs explain, and than the one
@@ -67,7 +67,7 @@ class Evidence:
     Attributes:
         ood_cells: Number of OOD cells compared.
         superposition: Median share of the energy of OOD outputs that the best sum of remembered outputs explains, in
-            [0, 1]; see `recombine.diagnostics.remembered`.
+            [0, 1]; see `recombine.diagnostics.numerics.nonnegative_superposition`.
         unrelated: The same with as many trained outputs that share no factor value.
         trained: The same of ID outputs with a hole as large around them.
         blank: Share of OOD outputs that hold nothing beside the mean ID output; they are no sum and have no share.

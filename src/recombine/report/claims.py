@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from recombine.diagnostics.part import json_able
+from recombine.diagnostics.findings import json_able
 from recombine.report.arrays import Blobs
 
 # Which results of the paper show a claim, for files that do not say it.

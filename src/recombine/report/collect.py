@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from recombine.core.errors import InputError, StoreError
+from recombine.core.files import read_json
 from recombine.diagnostics.diagnosis import NOT_CHOSEN, NOT_WRITTEN, Diagnosis
 from recombine.diagnostics.diagnosis import PARTS as ALL_PARTS
 from recombine.diagnostics.diagnosis_files import MAIN
-from recombine.errors import InputError, StoreError
-from recombine.files import read_json
 from recombine.report.labels import name_runs
-from recombine.store import RUN_ID, Store, StoredRun
+from recombine.runs.store import RUN_ID, Store, StoredRun
 
 PARTS = ("outputs", "errors", "superposition", "kernels", "geometry", "probes", "tuning")  # what the page shows
 MOST_TABLE_BYTES = 2**24

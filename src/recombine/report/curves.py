@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from recombine.diagnostics.scores import bootstrap_interval
 from recombine.diagnostics.summary import by_layer
 from recombine.report.collect import Model, Table
 from recombine.report.labels import distinct_names, groups_of, under_given_names
-from recombine.store import StoredRun
+from recombine.runs.store import StoredRun
+from recombine.scoring.scores import bootstrap_interval
 
 QUANTITIES = {
     "factorization": "factorization",

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from recombine.core.factors import FactorSpace
+from recombine.core.scenes.scene import SCENES
 from recombine.diagnostics.diagnosis import Diagnosis
-from recombine.diagnostics.geometry import factorization_map
-from recombine.factors import FactorSpace
+from recombine.diagnostics.numerics.geometry import factorization_map
 from recombine.report.arrays import Blobs
 from recombine.report.collect import Model
-from recombine.scenes.scene import SCENES
 
 UNITS = 64  # shown per layer, of the 128 that a diagnosis keeps
 

@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recombine.config import RunConfig
-from recombine.errors import InputError
+from recombine.core.errors import InputError
 from recombine.report.labels import distinct_names, flat
-from recombine.store import StoredRun
+from recombine.runs.config import RunConfig
+from recombine.runs.store import StoredRun
 
 FACTS = ("steps", "stopped_early", "seconds", "finished", "device", "threads", "versions", "summary")
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
+from recombine.core.errors import InputError
 from recombine.diagnostics.diagnosis import Diagnosis
-from recombine.errors import InputError
 from recombine.report.collect import Collected, Model
 from recombine.report.explorer import UNITS
 from recombine.report.page import Page, build

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import recombine
-from recombine.diagnostics.part import json_able
-from recombine.errors import InputError, StoreError
-from recombine.files import write_text
+from recombine.core.errors import InputError, StoreError
+from recombine.core.files import write_text
+from recombine.diagnostics.findings import json_able
 from recombine.report.arrays import Blobs
 from recombine.report.claims import claims_json
 from recombine.report.collect import Collected, Model

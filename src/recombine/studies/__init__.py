@@ -1,1 +1,1 @@
-"""One module per result: configurations, rows from stored runs, figures from rows."""
+"""Studies: configurations, rows from stored runs, figures from rows, and verdicts on the paper's claims."""

@@ -16,18 +16,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from recombine.config import RunConfig
-from recombine.store import Store
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store
 from recombine.sweeps import manifest
 from recombine.sweeps.driver import Driver, Failure, SweepResult, checked_limits
-from recombine.sweeps.engines import ENGINES, check_engine, make_executor
-from recombine.sweeps.executor import Needs
+from recombine.sweeps.engines.choice import ENGINES, check_engine, make_executor
+from recombine.sweeps.engines.engine import Needs
+from recombine.sweeps.jobs import batches
 from recombine.sweeps.journal import Journal
 from recombine.sweeps.progress import SweepProgress
-from recombine.sweeps.spec import Sweep, parse
+from recombine.sweeps.spec.spec import Sweep, parse
 from recombine.sweeps.status import SweepStatus, status
 from recombine.sweeps.table import Table, table
-from recombine.sweeps.training_job import batches
 
 __all__ = [
     "ENGINES", "Failure", "Needs", "Sweep", "SweepResult", "SweepStatus", "Table", "check_engine", "checked_limits",

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from recombine.config import RunConfig
-from recombine.errors import InputError, LockHeld, StoreError, TrainingInterrupted
-from recombine.lock import Lock
-from recombine.store import Store
-from recombine.sweeps.executor import Answered, Event, Executor, Lost, Raised
+from recombine.core.errors import InputError, LockHeld, StoreError, TrainingInterrupted
+from recombine.core.interrupt import Interrupt, interruptible
+from recombine.core.lock import Lock
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store
+from recombine.sweeps.engines.engine import Answered, Event, Executor, Lost, Raised
+from recombine.sweeps.jobs import job, job_id
 from recombine.sweeps.journal import Journal
 from recombine.sweeps.progress import SweepProgress
-from recombine.sweeps.training_job import job, job_id
-from recombine.training.interrupt import Interrupt, interruptible
 
 TICK = 0.2
 WAIT_FOR_OTHERS = 2.0  # seconds until a run that another process works on is looked at again

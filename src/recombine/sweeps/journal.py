@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from recombine.errors import StoreError
-from recombine.files import write_text
+from recombine.core.errors import StoreError
+from recombine.core.files import write_text
 
 EVENTS = "sweep-events.jsonl"
 LOGS = "sweep-logs"

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from recombine.config import RunConfig
-from recombine.errors import LockHeld, StoreError
-from recombine.files import read_json, write_json
-from recombine.lock import Lock
-from recombine.store import Store
+from recombine.core.errors import LockHeld, StoreError
+from recombine.core.files import read_json, write_json
+from recombine.core.lock import Lock
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store
 
 FORMAT = "recombine-sweep-1"
 NAME = "sweep.json"

@@ -9,9 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from recombine.errors import StoreError
-from recombine.lock import Holder, holder
-from recombine.store import RUN_ID, Store
+from recombine.core.errors import StoreError
+from recombine.core.lock import Holder, holder
+from recombine.runs.store import RUN_ID, Store
 from recombine.sweeps import manifest
 from recombine.sweeps.journal import LOGS, events
 

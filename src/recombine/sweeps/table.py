@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recombine.diagnostics.scores import bootstrap_interval
-from recombine.errors import InputError
-from recombine.files import write_bytes, write_text
-from recombine.store import Store
+from recombine.core.errors import InputError
+from recombine.core.files import write_bytes, write_text
+from recombine.runs.store import Store
+from recombine.scoring.scores import bootstrap_interval
 
 if TYPE_CHECKING:
     import pandas

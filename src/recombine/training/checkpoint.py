@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from recombine.errors import StoreError
-from recombine.files import digest, read_metadata, read_tensors, write_tensors
+from recombine.core.errors import StoreError
+from recombine.core.files import digest, read_metadata, read_tensors, write_tensors
 
 FORMAT = "recombine-checkpoint-1"
 

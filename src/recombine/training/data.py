@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from recombine.errors import InputError
-from recombine.factors import FactorSpace
-from recombine.seeds import generator
-from recombine.task import Task
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.core.seeds import generator
+from recombine.core.task import Task
 from recombine.training.recipe import Training
 
 MOST_ROWS = 2**27  # of an epoch and of a batch: their numbers alone take a gigabyte
@@ -49,7 +49,7 @@ class Examples:
         values, present = self._factors(rows)
         values = values.to(self.device, self.dtype)
         present = present.to(self.device) if self.n_stripes else None
-        return without_dust(self.task.inputs(values, present)), without_dust(self.task.targets(values, present))
+        return flush_subnormals(self.task.inputs(values, present)), flush_subnormals(self.task.targets(values, present))
 
     def _factors(self, rows: Tensor) -> tuple[Float[Tensor, "*shape factor"], Bool[Tensor, "*shape factor"]]:
         """Factor values of rows, and which factors are present."""
@@ -65,7 +65,7 @@ class Examples:
         return values, present
 
 
-def without_dust(numbers: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+def flush_subnormals(numbers: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Numbers below a tenth of the rounding error of 1 become 0.
 
     The tails of a bump fall to 1e-38 and below. They mean nothing beside its peak, but products with them, and AdamW's

@@ -21,17 +21,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from recombine.decoders import Decoder
-from recombine.devices import resolve
-from recombine.diagnostics.scores import Scores, precision, score
-from recombine.errors import InputError, StoreError, TrainingDiverged, TrainingInterrupted
-from recombine.memory import keep_freed_memory
-from recombine.progress import ProgressBar
-from recombine.seeds import check_seed, generator
-from recombine.task import Task
+from recombine.core.devices import resolve
+from recombine.core.errors import InputError, StoreError, TrainingDiverged, TrainingInterrupted
+from recombine.core.interrupt import interruptible
+from recombine.core.memory import keep_freed_memory
+from recombine.core.progress import ProgressBar
+from recombine.core.seeds import check_seed, generator
+from recombine.core.task import Task
+from recombine.models.activations import precision
+from recombine.models.decoders import Decoder
+from recombine.scoring.scores import Scores, score
 from recombine.training.checkpoint import Checkpoint, Snapshot, settings, settle, steps_done
 from recombine.training.data import Examples, Order, check_data, drawn_rows
-from recombine.training.interrupt import interruptible
 from recombine.training.objective import LossTerm, Single, Stacked, check_terms
 from recombine.training.recipe import Paper, Training
 from recombine.training.recipe import recipe as recipe_by_name
@@ -144,7 +145,7 @@ def train_seeds(
         raise InputError(f"{len(seeds)} seeds need {len(seeds)} checkpoint files. Got {len(checkpoints)}.")
     if not isinstance(model, Decoder):
         raise InputError(
-            "Several seeds need a decoder that knows its initial weights (recombine.decoders). "
+            "Several seeds need a decoder that knows its initial weights (recombine.models.decoders). "
             f"Got {type(model).__name__}; train a module of your own seed by seed with recombine.train."
         )
     recipe = _recipe(training)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.modules.module import _has_any_global_hook
 
-from recombine.decoders import Decoder
-from recombine.errors import InputError
+from recombine.core.errors import InputError
+from recombine.models.decoders import Decoder
 
 
 class Batch(NamedTuple):
@@ -199,7 +199,7 @@ def _is_as_built(model: nn.Module) -> bool:
         return False
     try:
         with torch.device("meta"):  # neither memory nor random numbers
-            built = type(model)(model.sizes, **{key: v for key, v in model.config.items() if key != "kind"})
+            built = type(model)(model.shapes, **{key: v for key, v in model.config.items() if key != "kind"})
     except (AttributeError, TypeError):  # a subclass that is made in another way
         return False
     return _anatomy(model) == _anatomy(built)

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, field_validator
 
-from recombine.errors import InputError
-from recombine.registry import Count, Family, NonNegative, Parameters, Positive, Share
+from recombine.core.errors import InputError
+from recombine.core.registry import Count, Family, NonNegative, Parameters, Positive, Share
+from recombine.training.loss_terms.penalties import TERMS
 from recombine.training.objective import LossTerm
-from recombine.training.penalties import TERMS
 
 
 class Training(Parameters):

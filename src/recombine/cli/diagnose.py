@@ -1,0 +1,168 @@
+"""The command `recombine diagnose`: a stored run, or a model of one's own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from recombine.diagnostics.diagnosis import Diagnosis
+
+FIELDS = ("model", "space", "encode", "holdout", "target")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("diagnose")(diagnose)
+
+
+def diagnose(
+    what: Annotated[
+        str, typer.Argument(metavar="RUN|FILE.py:FUNCTION", help="A run's id, or a function that returns a model.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the run store.")] = Path("runs"),
+    layers: Annotated[
+        list[str] | None,
+        typer.Option("--layers", help='Names or patterns, e.g. "layers.*.act"; commas or several times.'),
+    ] = None,
+    parts: Annotated[
+        list[str] | None, typer.Option("--parts", help="Which parts to compute; commas or several times.")
+    ] = None,
+    geometry: Annotated[str, typer.Option("--geometry", help='"exact" or "finite difference".')] = "exact",
+    seed: Annotated[int, typer.Option("--seed", help="Of all random draws.")] = 0,
+    save: Annotated[Path | None, typer.Option("--save", help="Folder for the tables and arrays.")] = None,
+    figures: Annotated[Path | None, typer.Option("--figures", help="Folder for a picture of every part.")] = None,
+    cells: Annotated[
+        list[str] | None,
+        typer.Option("--cells", help="Numbers of the OOD cells to keep pictures of; commas or several times."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")] = False,
+) -> None:
+    """Say what a decoder does with unseen combinations, and where in the network it goes wrong.
+
+    A run's diagnosis is also kept in its folder. FILE.py:FUNCTION imports the file and calls the function, which runs
+    its code: it returns a dict (or an object) with model, space and perhaps encode, holdout and target.
+    """
+    from recombine.cli.app import reported, show_json
+
+    with reported(as_json):
+        options: dict[str, Any] = {"geometry": geometry, "seed": seed}
+        options |= {name: _split(given) for name, given in (("layers", layers), ("parts", parts)) if given is not None}
+        if cells:
+            options["pictures"] = [_cell(word) for word in _split(cells)]
+        _check_folders({"--save": save, "--figures": figures})
+        with redirect_stdout(sys.stderr):  # what a user's own code prints; standard output is ours
+            found = _own(what, options) if ":" in what else _run(what, out, options)
+        if save is not None:
+            found.save(save)
+        drawn = [] if figures is None else _draw(found, figures)
+        if as_json:
+            show_json(found.to_json())
+            return
+        typer.echo(str(found))
+        if drawn:
+            typer.echo(f"\nThe pictures are {', '.join(map(str, drawn))}.")
+
+
+def _split(given: list[str]) -> list[str]:
+    return [word.strip() for words in given for word in words.split(",") if word.strip()]
+
+
+def _cell(word: str) -> int:
+    from recombine.core.errors import InputError
+
+    if not word.isdecimal():
+        raise InputError(f"--cells takes numbers of cells, such as 12,40. Got {word!r}.")
+    return int(word)
+
+
+def _check_folders(folders: dict[str, Path | None]) -> None:
+    """Raise before anything is computed if a folder could not be written to."""
+    from recombine.core.errors import InputError
+
+    for option, folder in folders.items():
+        if folder is not None:
+            nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+            if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+                what = "is not writable" if nearest.is_dir() else "is a file"
+                raise InputError(f"{option} needs a folder to write into, and {nearest} {what}. Choose another.")
+
+
+def _run(run: str, out: Path, options: dict[str, Any]) -> Diagnosis:
+    from recombine.runs.store import Store
+
+    return Store(out).load(run).diagnose(**options)
+
+
+def _own(what: str, options: dict[str, Any]) -> Diagnosis:
+    from recombine.diagnostics.diagnosis import diagnose as diagnose_model
+
+    given = _loaded(what)
+    model, space, encode, holdout = (given[name] for name in FIELDS[:4])
+    found = diagnose_model(model, space, encode, holdout, target=given["target"], **options)
+    return replace(found, source={"function": what})
+
+
+def _loaded(what: str) -> dict[str, Any]:
+    """What the user's function returned, by name. Runs the user's file."""
+    from recombine.core.errors import InputError, RecombineError
+    from recombine.core.factors import FactorSpace
+
+    name, _, function = what.rpartition(":")
+    path = Path(name)
+    if path.suffix != ".py" or not path.is_file():
+        raise InputError(f"There is no Python file {name!r}. Give a run's id, or FILE.py:FUNCTION.")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))  # so that it can import its neighbours
+    try:
+        spec.loader.exec_module(module)
+        if not callable(getattr(module, function, None)):
+            raise InputError(f"{path} has no function {function!r}.")
+        made = getattr(module, function)()
+    except RecombineError:
+        raise
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f" (line {where.lineno} of {Path(where.filename).name})" if where.filename != __file__ else ""
+        raise InputError(
+            f"{path}: {type(error).__name__}: {error}{place}. The file is imported and {function}() is called without "
+            "arguments."
+        ) from error
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+    given = {key: made.get(key) if isinstance(made, Mapping) else getattr(made, key, None) for key in FIELDS}
+    unknown = [key for key in made if key not in FIELDS] if isinstance(made, Mapping) else []
+    if unknown or given["model"] is None or not isinstance(given["space"], FactorSpace):
+        raise InputError(
+            f"{what} must return a dict or an object with model, space (a FactorSpace) and perhaps encode, holdout and "
+            f"target. Got {', '.join(map(str, made)) if isinstance(made, Mapping) else type(made).__name__}."
+        )
+    return given
+
+
+def _draw(found: Diagnosis, folder: Path) -> list[Path]:
+    """A picture of every part that can be drawn."""
+    from recombine.core.errors import InputError
+
+    drawn = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, part in found.parts.items():
+        if part.computed:
+            try:
+                found.plot(name).savefig(folder / f"{name}.png", dpi=130)
+                drawn.append(folder / f"{name}.png")
+            except InputError as error:
+                typer.echo(f"no picture of {name}: {error}", err=True)
+    return drawn

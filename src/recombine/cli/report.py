@@ -1,0 +1,62 @@
+"""The command `recombine report`: one HTML page from runs, diagnoses, sweeps and reproduced studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("report")(report)
+
+
+def report(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME=]PATH...",
+            help="Runs (folders or ids), run stores, folders with a diagnosis, or with tables and claims.",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")] = Path("report.html"),
+    runs: Annotated[Path, typer.Option("--out", help="Run store in which ids are looked up.")] = Path("runs"),
+    diagnose: Annotated[bool, typer.Option("--diagnose", help="Diagnose runs that have no diagnosis yet.")] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    max_mb: Annotated[float, typer.Option("--max-mb", help="Largest size of the page in MB.", min=0.0)] = 20.0,
+    models: Annotated[int, typer.Option("--models", help="Models from stores shown in the explorer.", min=0)] = 5,
+    units: Annotated[int, typer.Option("--units", help="Units per layer in the unit browser.", min=0)] = 64,
+    kernel: Annotated[bool, typer.Option("--kernel/--no-kernel", help="Show Gram matrices.")] = True,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Show the figures of claims.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")] = False,
+) -> None:
+    """Write one self-contained HTML page: walk through the hold-out and watch the networks.
+
+    The page opens anywhere, offline. NAME=PATH gives a model a name of your own.
+    """
+    from recombine.cli.app import reported, show_json
+
+    with reported(as_json):
+        from recombine.core.errors import InputError
+        from recombine.report.collect import collect
+        from recombine.report.page import check_target, write_report
+
+        if runs.suffix.lower() in (".html", ".htm"):
+            raise InputError(f"--out names the run store, --output (-o) the page. Got --out {runs}: use -o {runs}.")
+        check_target(output)
+        collected = collect(paths, runs=runs, diagnose=diagnose)
+        page = write_report(
+            collected, output, max_mb=max_mb, models=models, units=units, kernel=kernel, figures=figures
+        )
+        if open_it:
+            typer.launch(output.resolve().as_uri())
+        if as_json:
+            blocks = {block: size / 1e6 for block, size in page.sizes.items()}
+            show_json({"page": str(output), "mb": page.megabytes, "blocks_mb": blocks, "notes": page.notes,
+                       "models": [model.name for model in collected.models]})  # fmt: skip
+            return
+        for note in page.notes:
+            typer.echo(f"note: {note}", err=True)
+        typer.echo(f"The page is {output} ({page.megabytes:.1f} MB). Open it in a browser; it needs no network.")

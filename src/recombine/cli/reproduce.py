@@ -1,0 +1,150 @@
+"""The command `recombine reproduce`: the paper's results and verdicts on its claims."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recombine.runs.config import RunConfig
+    from recombine.runs.store import Store
+    from recombine.studies.framework.reproduce import Plan, Report
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("reproduce")(reproduce)
+
+
+def reproduce(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[R… C…|all]", help="Results (R1 … R15) and claims (C1 … C14); all unless given."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for figures, tables, verdicts and runs.")] = Path(
+        "reproduction"
+    ),
+    profile: Annotated[str, typer.Option("--profile", help="quick, standard or paper.")] = "quick",
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="The same as the arguments; commas or several times.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", help="How many seeds, if not the profile's.")] = None,
+    mnist: Annotated[
+        Path | None, typer.Option("--mnist", help="Folder of MNIST's IDX files, for other digits than those built in.")
+    ] = None,
+    engine: Annotated[str, typer.Option("--engine", help="Where to train: in-process, processes or ray.")] = (
+        "processes"
+    ),
+    address: Annotated[
+        str | None, typer.Option("--address", help="Of a Ray cluster: auto, HOST:PORT, or local to start one here.")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and the expected time; write nothing.")] = (
+        False
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")] = False,
+) -> None:
+    """Make the paper's results as figures and tables, and test its claims with intervals over seeds.
+
+    Finished runs are kept: the same command goes on where it was. Ends with code 1 if a run or a study failed.
+    """
+    from recombine.cli.app import reported, show_json
+
+    with reported(as_json):
+        from recombine import sweeps
+        from recombine.core.devices import resolve
+        from recombine.studies.framework import reproduce as studies
+        from recombine.studies.framework.profiles import profile as named
+        from recombine.studies.framework.profiles import with_digits
+        from recombine.sweeps.engines.choice import check_engine
+
+        words = [*(what or []), *(only or [])]
+        chosen = named(profile) if mnist is None else with_digits(named(profile), mnist)
+        resolve(device)
+        check_engine(engine, address=address)
+        if dry_run:
+            _show_plan(studies.plan(words, chosen, out, seeds), as_json)
+            return
+
+        def train(configs: Sequence[RunConfig], store: Store) -> dict[str, str]:
+            result = sweeps.run(configs, store, engine=engine, address=address, device=device)
+            return {failure.run: failure.error for failure in result.failed}
+
+        report = studies.reproduce(
+            words,
+            chosen,
+            out,
+            seeds=seeds,
+            train=train,
+            command=shlex.join(["recombine", *sys.argv[1:]]),
+            say=lambda text: typer.echo(text, err=True),
+        )
+        if as_json:
+            show_json(report.to_json())
+        else:
+            _show(report)
+        if report.failed:
+            raise typer.Exit(1)
+
+
+def _show_plan(plans: list[Plan], as_json: bool) -> None:
+    from recombine.cli.app import headline, show_json, show_table
+
+    minutes = sum(plan.seconds for plan in plans) / 60
+    if as_json:
+        rows = [
+            {"study": p.study, "results": p.results, "runs": p.runs, "finished": p.finished, "search": p.search,
+             "seconds": round(p.seconds, 1),
+             "to_train": [{"run": c.hash, "config": c.to_dict()} for c in p.to_train]}
+            for p in plans
+        ]  # fmt: skip
+        show_json({"studies": rows, "minutes": round(minutes, 2)})
+        return
+    runs = [{"run": c.hash, "study": p.study, **headline(c.to_dict())} for p in plans for c in p.to_train]
+    if runs:
+        show_table(runs, ["run", "study", "decoder", "encoding", "holdout", "seed"])
+        typer.echo("")
+    rows = [{"study": p.study, "results": ", ".join(p.results), "runs": p.runs, "finished": p.finished,
+             "search": f"+ about {p.search}" if p.search else "", "minutes": p.seconds / 60}
+            for p in plans]  # fmt: skip
+    show_table(rows, ["study", "results", "runs", "finished", "search", "minutes"])
+    typer.echo(
+        f"\nAbout {minutes:.1f} minutes of training in one process, from measured steps; runs of several studies are "
+        "counted once."
+    )
+
+
+def _show(report: Report) -> None:
+    from recombine.cli.app import show_table
+
+    rows = [_line(row) for row in report.claims if row["claim"] in report.judged]
+    if rows:
+        show_table(rows, ["claim", "verdict", "decided by", "effect [95 % interval]", "asked", "seeds"])
+    typer.echo(
+        f"\n{len(report.figures) // 2} figures in {report.out / 'figures'}, rows in {report.out / 'tables'}, "
+        f"verdicts in {report.out / 'claims.json'}. Took {report.total_seconds / 60:.1f} minutes."
+    )
+    for name, why in report.failed.items():
+        typer.echo(f"failed: {name}: {why}", err=True)
+
+
+def _line(row: dict[str, Any]) -> dict[str, Any]:
+    low, high = row["interval"] or (None, None)
+    effect = "–" if row["statistic"] is None else f"{row['statistic']:.3g}"
+    if low is not None:
+        effect += f" [{low:.3g}, {high:.3g}]"
+    asked = row["threshold"] if not isinstance(row["threshold"], list) else " … ".join(map(str, row["threshold"]))
+    return {
+        "claim": row["claim"],
+        "verdict": row["verdict"],
+        "decided by": row["decided_by"],
+        "effect [95 % interval]": effect,
+        "asked": f"{row['direction']} {asked}",
+        "seeds": row["n_seeds"],
+    }

@@ -1,0 +1,232 @@
+"""One declaration of a component's parameters serves Python, configuration files and the command line.
+
+A family (encodings, scenes, …) collects components by `kind`. The parameters of a component are those of its
+constructor after the first one, which is the context it is built in (a space or a task); their annotations carry
+types and ranges, their defaults are the defaults everywhere. Direct calls and configurations go through the same
+validation, and every built component remembers the configuration that rebuilds it.
+
+    ENCODINGS = Family("encoding", (FactorSpace,))
+
+    @ENCODINGS.register("bump")
+    class Bump(Encoding):
+        def __init__(self, space: FactorSpace, width: Positive = 1.0): ...
+
+    Bump(space, width=2.0).config                                  # {"kind": "bump", "width": 2.0}
+    ENCODINGS.build({"kind": "bump", "width": 2.0}, space)         # the same thing
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
+from pydantic_core import ErrorDetails
+
+from recombine.core.errors import InputError
+
+Count = Annotated[int, Field(ge=1, le=2**40)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Width = Annotated[float, Field(ge=1e-3, le=1e9, allow_inf_nan=False)]  # narrower: underflow to 0/0; wider: flat
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+MOST_NESTED = 100  # parts within parts; Python's own stack ends somewhere above
+TOO_DEEP = (
+    f"This is nested more than {MOST_NESTED} levels deep. Write parts side by side instead, for example those of an "
+    "any_of in one list."
+)
+
+MOST_TOLD = 20  # mistakes in one parameter; a list may have thousands
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+class Parameters(BaseModel):
+    """Base of all configuration models: unknown keys and silent type changes are errors, nothing can be changed."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @field_validator("*")
+    @classmethod
+    def _zero_has_no_sign(cls, value: Any) -> Any:
+        """Equal settings are written, and so named, alike: −0 is 0."""
+        if isinstance(value, list):
+            return [part + 0.0 if isinstance(part, float) else part for part in value]
+        return value + 0.0 if isinstance(value, float) else value
+
+
+class Family:
+    """Components of one sort, chosen by `kind`."""
+
+    def __init__(self, name: str, context: tuple[type, ...] = ()) -> None:
+        self.name = name
+        self.context = context  # what the first argument may be (a space, a task) if it is no parameter
+        self.components: dict[str, Callable[..., Any]] = {}
+        self.models: dict[str, type[Parameters]] = {}
+
+    def register(self, kind: str) -> Callable[[T], T]:
+        """Decorator that adds a class or function under `kind` and makes its calls validated."""
+
+        def decorate(target: T) -> T:
+            function: Callable[..., Any] = target.__init__ if isinstance(target, type) else target
+            self.models[kind] = model = _model_of(function, kind, skip=isinstance(target, type) + bool(self.context))
+
+            @functools.wraps(function)
+            def validated(*args: Any, **keywords: Any) -> Any:
+                context, parameters = _split(function, model, args, keywords)
+                self._check_context(kind, context[isinstance(target, type) :])
+                config = validate(model, {"kind": kind, **parameters}, where=f"{self.name} {kind!r}")
+                built = function(*context, **{name: getattr(config, name) for name in parameters})
+                owner = context[0] if isinstance(target, type) else built
+                # set after the constructor returns, so that a subclass's own parameters win over its parent's
+                owner.config = config.model_dump()
+                return built
+
+            if isinstance(target, type):
+                target.__init__ = validated
+                target.kind = kind  # type: ignore[attr-defined]
+                self.components[kind] = target
+                return typing.cast("T", target)
+            self.components[kind] = validated
+            return typing.cast("T", validated)
+
+        return decorate
+
+    def _check_context(self, kind: str, given: list[Any]) -> None:
+        if self.context and not (given and isinstance(given[0], self.context)):
+            wanted = " or ".join(expected.__name__ for expected in self.context)
+            got = f"Got {given[0]!r} instead." if given else "It is missing."
+            raise InputError(f"The first argument of {self.name} {kind!r} must be a {wanted}. {got}")
+
+    def validate(self, config: Mapping[str, Any], prefix: str = "", beside: Sequence[str] = ()) -> Parameters:
+        """Check a configuration of this family and fill in its defaults; all its errors are raised together.
+
+        `prefix` ("decoder.") goes before the parameter names in messages; `beside` are other names that may be meant.
+        """
+        kind = config.get("kind")
+        if not isinstance(kind, str) or kind not in self.models:
+            close = nearest(kind, self.models) if isinstance(kind, str) else ""
+            raise InputError(f"There is no {self.name} of kind {kind!r}{close}. Kinds: {', '.join(self.models)}.")
+        return validate(self.models[kind], config, f"{self.name} {kind!r}", prefix, ("kind", *beside))
+
+    def build(self, config: Mapping[str, Any], *context: Any) -> Any:
+        """Build a component from a configuration, in a context if the family has one."""
+        parameters = self.validate(config).model_dump(exclude={"kind"})
+        return self.components[config["kind"]](*context, **parameters)
+
+
+def _model_of(function: Callable[..., Any], kind: str, skip: int) -> type[Parameters]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {"kind": (Literal[kind], kind)}
+    for name, parameter in list(inspect.signature(function).parameters.items())[skip:]:
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        fields[name] = (hints[name], default)
+    return create_model(f"{kind}_parameters", __base__=Parameters, **fields)
+
+
+def _split(
+    function: Callable[..., Any], model: type[Parameters], args: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Separate the context (self, space, …) from the parameters; unknown keywords are left for validation to name."""
+    unknown = {k: v for k, v in keywords.items() if k not in inspect.signature(function).parameters}
+    bound = inspect.signature(function).bind_partial(*args, **{k: v for k, v in keywords.items() if k not in unknown})
+    parameters = {k: _plain(v) for k, v in bound.arguments.items() if k in model.model_fields}
+    context = [v for k, v in bound.arguments.items() if k not in model.model_fields]
+    defaults = {k: f.default for k, f in model.model_fields.items() if k != "kind" and not f.is_required()}
+    return context, {**defaults, **parameters, **unknown}
+
+
+def _plain(value: Any) -> Any:
+    """Tuples, arrays and NumPy numbers as the lists and numbers that a configuration holds."""
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validate(model: type[M], given: Mapping[str, Any], where: str, prefix: str = "", beside: Sequence[str] = ()) -> M:
+    """Validate, turning all of pydantic's complaints into one error in the user's words."""
+    check_nesting(given)
+    try:
+        return model.model_validate(dict(given))
+    except ValidationError as error:
+        names = [name for name in (*model.model_fields, *beside) if name != "kind"]
+        listed = f"Parameters: {', '.join(prefix + n for n in names)}." if names else "It takes no parameters."
+        told = []
+        for name, problems in _by_name(error).items():
+            if problems[0]["type"] == "extra_forbidden":
+                close = nearest(name, [*names, *beside], prefix)
+                told.append(f"Unknown parameter {prefix + name!r} of {where}{close}. {listed}")
+            elif problems[0]["type"] == "missing":
+                told.append(f"The {prefix + name!r} parameter of {where} is missing.")
+            else:
+                told += complaints(f"The {prefix + name!r} parameter of {where} is wrong", given.get(name), problems)
+        raise InputError("\n".join(told)) from None
+
+
+def check_nesting(given: Mapping[str, Any]) -> None:
+    """Refuse what is nested so deeply that checking, copying or writing it would exceed Python's stack."""
+    level: list[Any] = [given]
+    for _ in range(MOST_NESTED + 2):  # a run has its groups around the parts
+        level = [inner for outer in level for inner in _nested(outer)]
+        if not level:
+            return
+    raise InputError(TOO_DEEP)
+
+
+def _nested(outer: Mapping[str, Any] | list[Any]) -> Iterator[Mapping[str, Any] | list[Any]]:
+    """The parts of a configuration, one by one or in lists."""
+    for value in outer.values() if isinstance(outer, Mapping) else outer:
+        if isinstance(value, Mapping):
+            yield value
+        elif isinstance(value, list):
+            yield from (inner for inner in value if isinstance(inner, Mapping | list))
+
+
+def _by_name(error: ValidationError) -> dict[str, list[ErrorDetails]]:
+    """The problems of each parameter."""
+    found: dict[str, list[ErrorDetails]] = {}
+    for problem in error.errors():
+        found.setdefault(str(problem["loc"][0]), []).append(problem)
+    return found
+
+
+def complaints(wrong: str, value: Any, problems: Iterable[ErrorDetails]) -> list[str]:
+    """A sentence per problem of a parameter, and per entry if it is a list or has keys: what, got, expected."""
+    places: dict[str, list[ErrorDetails]] = {}
+    for problem in problems:
+        places.setdefault(_place(value, problem["loc"][1:2]), []).append(problem)
+    told = []
+    for place, found in places.items():
+        ours = found[-1].get("ctx", {}).get("error")  # raised while checking a nested configuration
+        if found[-1]["type"] == "value_error":
+            told += [f"{wrong}{place}: {line}" for line in str(ours).splitlines()]
+        else:  # a value that fits none of several types has a problem with each
+            what = ", or ".join(dict.fromkeys(f["msg"][0].lower() + f["msg"][1:] for f in found))
+            told.append(f"{wrong}{place}: {what}. Got {found[-1]['input']!r} instead.")
+    more = len(told) - MOST_TOLD
+    return told if more <= 0 else [*told[:MOST_TOLD], f"{wrong} at {more} more places."]
+
+
+def _place(value: Any, location: tuple[int | str, ...]) -> str:
+    """Which entry of a value; nothing if it has none, and the location is one of the types that it may have."""
+    for step in location:
+        if isinstance(value, list) and isinstance(step, int):
+            return f" at place {step + 1}"
+        if isinstance(value, Mapping) and step in value:
+            return f" at {step!r}"
+    return ""
+
+
+def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
+    """' (did you mean …?)' for the closest valid name, shown after its prefix, or nothing."""
+    close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.6)
+    return f" (did you mean {prefix + close[0]!r}?)" if close else ""

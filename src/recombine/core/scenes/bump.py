@@ -1,0 +1,159 @@
+"""The bump, its stripes, and their optional size and brightness.
+
+With g(d) = exp(−d²/2σ²) the bump at (x, y) is G(u, v) = g(u − x) · g(v − y), u the column and v the row: the
+*product* of a vertical stripe g(u − x) and a horizontal one g(v − y) (Liang et al. 2025, Sec. 2). Leaving a factor
+absent leaves its term out of the product, so a stripe is a bump with one absent position.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Real
+from torch import Tensor
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.core.registry import Count, Width
+from recombine.core.scenes.scene import SCENES, Scene
+
+POSITIONS = ("x", "y")
+LOOKS = ("size", "brightness")
+
+
+@SCENES.register("bump")
+class Bump(Scene):
+    """A Gaussian bump at (x, y), optionally with factors `size` (multiplies σ) and `brightness` (multiplies G).
+
+    Args:
+        space: A space with factors x and y, and perhaps size and brightness.
+        sigma: σ in pixels.
+        inverted: Dark bump on a bright ground, 1 − G.
+        pixel_centres: "integer": column j lies at u = j, as in most experiments; "half": at u = j + ½, as in the
+            low-rank study.
+        rows: Image height; the extent of factor y unless given.
+        columns: Image width; the extent of factor x unless given.
+    """
+
+    def __init__(
+        self,
+        space: FactorSpace,
+        sigma: Width = 1.0,
+        inverted: bool = False,
+        pixel_centres: Literal["integer", "half"] = "integer",
+        rows: Count | None = None,
+        columns: Count | None = None,
+    ) -> None:
+        known = [*POSITIONS, *LOOKS]
+        strange = [name for name in space.names if name not in known]
+        missing = [name for name in POSITIONS if name not in space.names]
+        if strange or missing:
+            raise InputError(
+                f"A bump has factors x and y, and may have size and brightness. Got {', '.join(space.names)}."
+            )
+        for name in LOOKS:
+            if name in space.names and space.factors[name].low <= 0:
+                raise InputError(
+                    f"Factor {name!r} multiplies the bump, so its values must be above 0. Got values from "
+                    f"{space.factors[name].low:g}; give it a low, for example discrete(4, low=0.25, step=0.25)."
+                )
+        if "brightness" in space.names and space.factors["brightness"].end > 1 + 1e-6:
+            raise InputError(
+                "Factor 'brightness' must stay in (0, 1], so that images stay in [0, 1]. Got values up to "
+                f"{space.factors['brightness'].end:g}."
+            )
+        self.space = space
+        self.sigma = sigma
+        self.inverted = inverted
+        self.first_centre = 0.5 if pixel_centres == "half" else 0.0
+        self.output_shape = (
+            rows or math.ceil(space.factors["y"].extent - 1e-6),  # 28/25 · 25 is a little more than 28
+            columns or math.ceil(space.factors["x"].extent - 1e-6),
+        )
+        for name, pixels in zip(POSITIONS, self.output_shape[::-1]):
+            factor = space.factors[name]
+            if factor.low < -0.5 or factor.high > pixels + 0.5:
+                raise InputError(
+                    f"Factor {name!r} counts pixels from 0, and {pixels} pixels do not hold its values "
+                    f"{factor.low:g} … {factor.high:g}. Let it start at 0, or give the scene more rows or columns."
+                )
+
+    def __call__(
+        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+    ) -> Float[Tensor, "*shape row column"]:
+        values = self.space.checked(values)
+        x, y = (self._profile(name, values, present) for name in POSITIONS)
+        image = y.unsqueeze(-1) * x.unsqueeze(-2)
+        brightness = self._look("brightness", values, present)
+        if brightness is not None:
+            image = image * brightness[..., None, None]
+        return 1 - image if self.inverted else image
+
+    def pixel_offsets(
+        self, pixels: Float[Tensor, "*shape 2"], values: Float[Tensor, "*shape factor"]
+    ) -> Float[Tensor, "*shape 2"] | None:
+        offsets = [
+            self.space.factors[name].difference(pixels[..., i] + self.first_centre, values[..., self.space.axis(name)])
+            for i, name in enumerate(POSITIONS)
+        ]
+        return torch.stack(offsets, dim=-1)
+
+    def _profile(self, name: str, values: Tensor, present: Tensor | None) -> Float[Tensor, "*shape pixel"]:
+        """g along one image axis; all ones where the factor is absent."""
+        count = self.output_shape[1 if name == "x" else 0]
+        pixels = torch.arange(count, dtype=values.dtype, device=values.device) + self.first_centre
+        axis = self.space.axis(name)
+        distance = self.space.factors[name].difference(pixels, values[..., axis, None])
+        size = self._look("size", values, present)
+        sigma = self.sigma if size is None else self.sigma * size.unsqueeze(-1)
+        profile = torch.exp(-(distance / sigma).square() / 2)
+        if present is None:
+            return profile
+        return torch.where(present[..., axis, None], profile, torch.ones_like(profile))
+
+    def _look(self, name: str, values: Tensor, present: Tensor | None) -> Float[Tensor, "*shape"] | None:
+        """Values of size or brightness, 1 where absent; None if the space has no such factor."""
+        if name not in self.space.names:
+            return None
+        axis = self.space.axis(name)
+        look = values[..., axis]
+        return look if present is None else torch.where(present[..., axis], look, torch.ones_like(look))
+
+
+@SCENES.register("stripe")
+class Stripe(Bump):
+    """The stripe of one position: vertical, g(u − x), for factor x; horizontal, g(v − y), for factor y.
+
+    Args:
+        space: As for Bump.
+        factor: Which position is shown; the other one never leaves a trace.
+        sigma, inverted, pixel_centres, rows, columns: As for Bump.
+    """
+
+    def __init__(
+        self,
+        space: FactorSpace,
+        factor: Literal["x", "y"] = "x",
+        sigma: Width = 1.0,
+        inverted: bool = False,
+        pixel_centres: Literal["integer", "half"] = "integer",
+        rows: Count | None = None,
+        columns: Count | None = None,
+    ) -> None:
+        super().__init__(space, sigma=sigma, inverted=inverted, pixel_centres=pixel_centres, rows=rows, columns=columns)
+        self.factor = factor
+
+    def __call__(
+        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+    ) -> Float[Tensor, "*shape row column"]:
+        values = self.space.checked(values)
+        shown = torch.ones_like(values, dtype=torch.bool) if present is None else present.clone()
+        shown[..., self.space.axis("y" if self.factor == "x" else "x")] = False
+        return super().__call__(values, shown)
+
+    def pixel_offsets(
+        self, pixels: Float[Tensor, "*shape 2"], values: Float[Tensor, "*shape factor"]
+    ) -> Float[Tensor, "*shape 2"] | None:
+        return None

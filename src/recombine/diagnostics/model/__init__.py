@@ -1,0 +1,1 @@
+"""A model seen from the factors: its layers, its outputs over the grid, the truth."""

@@ -1,0 +1,48 @@
+"""What a reader should know of a model before trusting its numbers; found by running a few cells."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Int, Shaped
+from torch import Tensor
+
+from recombine.diagnostics.model.layers import IN, OUT, Subject
+
+SAME = 1e-3  # difference, relative to the largest output, that rounding may make
+
+
+def sanity_notes(subject: Subject, layers: str | list[str] | None) -> list[str]:
+    """What makes the numbers doubtful or fewer than expected, found by running a few cells in three ways."""
+    notes = []
+    if layers is None and not set(subject.layers) - {IN, OUT}:
+        notes.append(
+            "no inner layer was found: nonlinearities that are functions (F.relu), or in a callable or scripted model, "
+            "cannot be seen. Name modules with layers=…, or use nn.ReLU() and the like as modules."
+        )
+    cells = torch.linspace(0, len(subject.space) - 1, min(3, len(subject.space))).long()
+    with torch.no_grad():
+        together, again = (subject.output(subject.values(cells)).double() for _ in range(2))
+        alone = _alone(subject, cells, tuple(together.shape[1:]))
+    size = float(together.abs().max())
+    if not bool((again - together).abs().max() <= SAME * size):
+        notes.append(
+            "the model is stochastic: the same codes gave other outputs the second time, so that the numbers are of "
+            "one draw. Diagnose its mean, or fix the noise."
+        )
+    elif alone is None:
+        notes.append("the model fails on a single code, or gives it an output of another shape (squeeze() does).")
+    elif not bool((alone - together).abs().max() <= SAME * size):
+        notes.append(
+            "the model mixes codes: an output depends on which others are in its batch (as BatchNorm in train mode "
+            "does), so that the numbers depend on how cells are grouped."
+        )
+    return notes
+
+
+def _alone(subject: Subject, cells: Int[Tensor, " cell"], shape: tuple[int, ...]) -> Shaped[Tensor, "cell ..."] | None:
+    """Outputs made one by one; None if the model cannot do that."""
+    try:
+        made = [subject.output(subject.values(cell[None])) for cell in cells]
+    except Exception:
+        return None
+    return torch.cat(made).double() if all(one.shape == (1, *shape) for one in made) else None

@@ -1,0 +1,170 @@
+"""What a model should make of every cell: from a scene, a function of factor values, or an array over the grid.
+
+Small truths are held. A large one that a function makes is made anew for the cells asked for: beside the model's own
+outputs it would be the largest thing in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from recombine.core.errors import InputError, RecombineError
+from recombine.core.factors import FactorSpace
+from recombine.core.memory import give_back_freed_memory
+from recombine.diagnostics.model.layers import grid_values
+from recombine.diagnostics.numerics.grids import LARGE, GridArray, as_rows, check_finite, mean_row
+
+CHUNK = 1024
+CHUNK_BYTES = 2**24
+WHAT = "true outputs"
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The right output of every cell.
+
+    Attributes:
+        space: The factor space.
+        shape: The shape of one output.
+        held: All of them, (cell, number); None if they are made where they are needed.
+        make: Cells → their rows; called if none are held.
+    """
+
+    space: FactorSpace
+    shape: tuple[int, ...]
+    held: Shaped[Tensor, "cell number"] | None
+    make: Callable[[Tensor], Tensor] | None = None
+
+    @property
+    def size(self) -> int:
+        """Numbers per cell."""
+        return int(np.prod(self.shape))
+
+    def rows(self, cells: Int[Tensor, " some"]) -> Shaped[Tensor, "some number"]:
+        """Those of some cells."""
+        if self.held is not None:
+            return self.held[cells]
+        assert self.make is not None
+        found, done = torch.empty(0), 0
+        for some in _in_parts(cells, self.size):
+            made = self.make(some)
+            found = torch.empty(len(cells), self.size, dtype=made.dtype) if done == 0 else found
+            found[done : done + len(some)] = made
+            done += len(some)
+        give_back_freed_memory()
+        return found
+
+    def mean(self, cells: Int[Tensor, " some"]) -> Float[Tensor, " number"]:
+        """Their mean over some cells."""
+        return mean_row(self.rows, cells, self.size)
+
+    def whole(self) -> Shaped[Tensor, "cell ..."]:
+        """All of them, in their shape."""
+        rows = self.rows(torch.arange(len(self.space))) if self.held is None else self.held
+        return rows.reshape(len(rows), *self.shape)
+
+
+def as_truth(truth: GridArray | Truth, space: FactorSpace, size: int) -> Truth:
+    """The truth, from an array over the grid unless it is one; an error unless it has `size` numbers per cell."""
+    if not isinstance(truth, Truth):
+        rows = as_rows(truth, space, WHAT)
+        truth = Truth(space, (rows.shape[1],), rows)
+    if truth.size != size:
+        raise InputError(f"The truth must have as many numbers per cell as the outputs, {size}. Got {truth.size}.")
+    return truth
+
+
+def truth_over_grid(target: Any, space: FactorSpace, shape: tuple[int, ...], dtype: torch.dtype) -> Truth:
+    """The truth at every cell, with as many numbers per cell as the model's output.
+
+    Args:
+        target: A scene or function, factor values (cell, factor) → (cell, …), or an array of shape (cell, …) or
+            (size of the first factor, size of the second, …, …).
+        space: The factor space.
+        shape: Shape of one output. The truth may be flat, or have rows and columns where the output is flat, or
+            differ by axes of length 1. Its own shape is kept unless it is flat.
+        dtype: Precision to keep it in.
+    """
+    if isinstance(target, Tensor | np.ndarray):
+        found = torch.as_tensor(target)
+        if tuple(found.shape[: space.n_factors]) == space.shape:
+            found = found.reshape(len(space), *found.shape[space.n_factors :])
+        rows = as_rows(found, space, WHAT)  # checks before the numbers per cell are spoken of
+        return Truth(space, _own_shape(tuple(found.shape[1:]) or (1,), shape), rows.to(dtype))
+    if not callable(target):
+        raise InputError(
+            "The target is a scene, a function of factor values or an array over the grid. "
+            f"Got {type(target).__name__}."
+        )
+
+    def make(cells: Tensor) -> Tensor:
+        return _called(target, space, cells, dtype).reshape(len(cells), -1)
+
+    everywhere = torch.arange(len(space))
+    start, *others = _in_parts(everywhere, int(np.prod(shape)))
+    first = _called(target, space, start, dtype)
+    own = _own_shape(tuple(first.shape[1:]) or (1,), shape)
+    truth = Truth(space, own, None, make)
+    if truth.size * dtype.itemsize * len(space) <= LARGE:
+        rows = torch.cat([first.reshape(len(start), -1), *map(make, others)])
+        return Truth(space, own, as_rows(rows, space, WHAT))
+    for cells in (start, *others):
+        check_finite(make(cells), cells, space, WHAT)
+    return truth
+
+
+def _in_parts(cells: Int[Tensor, " cell"], size: int) -> tuple[Int[Tensor, " some"], ...]:
+    """Cells to make together, about equally many each, of `size` numbers."""
+    at_once = max(2, min(CHUNK, CHUNK_BYTES // max(1, 4 * size)))
+    return cells.tensor_split(max(1, -(-len(cells) // at_once)))
+
+
+def _own_shape(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of one true output, if it fits the model's."""
+    size = int(np.prod(shape))
+    if int(np.prod(own)) != size:
+        raise InputError(
+            f"The target must have as many numbers per cell as the model's output, {size} (shape {shape}). "
+            f"Got shape {own} per cell."
+        )
+    full, full_own = ([n for n in axes if n > 1] for axes in (shape, own))
+    if full != full_own and min(len(full), len(full_own)) > 1:
+        raise InputError(
+            f"The target has shape {own} per cell and the model's output {shape}: as many numbers in another order. "
+            "Bring one into the layout of the other, for example with permute."
+        )
+    return own if len(full_own) > 1 else shape
+
+
+def _called(
+    target: Callable[[Tensor], Any], space: FactorSpace, cells: Int[Tensor, " cell"], dtype: torch.dtype
+) -> Shaped[Tensor, "cell ..."]:
+    alone = len(cells) == 1  # a function that squeezes would drop the axis of a single cell
+    values = grid_values(space, cells.repeat(2) if alone else cells, dtype)
+    try:
+        with torch.no_grad():
+            made = target(values)
+    except RecombineError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"The target function failed on factor values of shape {tuple(values.shape)}: "
+            f"{type(error).__name__}: {error}."
+        ) from error
+    made = torch.as_tensor(made) if isinstance(made, np.ndarray) else made
+    if not isinstance(made, Tensor) or made.ndim == 0 or len(made) != len(values):
+        got = f"shape {tuple(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
+        raise InputError(
+            f"The target function must turn factor values of shape ({len(values)}, {space.n_factors}) into a tensor "
+            f"with as many entries. Got {got}."
+        )
+    if made.is_complex():
+        raise InputError("The target is complex. Give real numbers, such as its real and imaginary part.")
+    return made[: len(cells)].detach().to("cpu", dtype)

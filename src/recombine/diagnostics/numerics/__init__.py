@@ -1,0 +1,1 @@
+"""The mathematics of the diagnostics: functions of arrays, free of models and files."""

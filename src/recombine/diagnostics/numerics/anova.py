@@ -1,0 +1,50 @@
+"""Functional analysis of variance over the grid (Hoeffding decomposition).
+
+A function h of n factors, taken over all cells with equal weight, is a sum of orthogonal terms, one per set S of
+factors, h = Σ_S h_S, where h_S depends on the factors of S only and averages to zero over each of them. So
+Var h = Σ_{S≠∅} V_S with V_S = mean(h_S²): single factors, pairs, …
+
+With U_S = Var(E[h | factors in S]) the terms are V_S = Σ_{T⊆S} (−1)^{|S|−|T|} U_T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, combinations
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from recombine.core.factors import FactorSpace
+from recombine.diagnostics.numerics.grids import BLOCK, enumerate_blocks
+
+Term = tuple[int, ...]  # axes of the factors a term depends on, ascending
+
+
+def subsets(axes: Sequence[int], *, empty: bool = False) -> list[Term]:
+    """All sets of axes, smaller ones first; the empty one only if asked for."""
+    orders = range(0 if empty else 1, len(axes) + 1)
+    return list(chain.from_iterable(combinations(axes, order) for order in orders))
+
+
+def variance_components(
+    rows: Shaped[Tensor, "cell unit"], space: FactorSpace, *, block: int = BLOCK
+) -> tuple[list[Term], Float[Tensor, "term unit"]]:
+    """V_S of every unit for every non-empty set of factors, small sets first; rounding errors below 0 become 0.
+
+    They add up to the unit's variance over the grid (with 1/cells, not 1/(cells − 1)).
+    """
+    terms = subsets(range(space.n_factors))
+    result = torch.empty(len(terms), rows.shape[1], dtype=torch.float64)
+    for start, slab in enumerate_blocks(rows, block):
+        grid = (slab - slab.mean(0)).reshape(*space.shape, -1)
+        explained: dict[Term, Tensor] = {}
+        for term in terms:
+            others = [axis for axis in range(space.n_factors) if axis not in term]
+            means = grid.mean(others) if others else grid
+            explained[term] = means.square().flatten(0, -2).mean(0)
+        for index, term in enumerate(terms):
+            value = sum((-1) ** (len(term) - len(part)) * explained[part] for part in subsets(term))
+            result[index, start : start + slab.shape[1]] = torch.as_tensor(value).clamp_min(0)
+    return terms, result

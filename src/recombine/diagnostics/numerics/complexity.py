@@ -1,0 +1,294 @@
+"""Compositional complexity: how many products of single-factor functions a function, a distribution or a kernel needs.
+
+- A function f over the grid: the least R with f = Σ_{r≤R} Π_i φ_i^(r)(x_i), exactly (R*) or within ε (R_ε)
+  (Liang et al. 2025, Eqs. 16–17).
+- A joint distribution p: the least number of product distributions mixed, with non-negative weights, within ε of p in
+  Kullback–Leibler divergence or total variation (Eqs. 19–20).
+- A kernel: its CP rank (Eq. 31).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.core.seeds import generator
+from recombine.diagnostics.numerics.grids import GridArray, as_rows
+from recombine.diagnostics.numerics.kernel_spectra import kernel_tensor
+from recombine.diagnostics.numerics.tensor_rank import EXACT, INITS, RankSearch, least_ranks, rank_search
+
+EPSILON = 0.05
+LARGEST = 16
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionComplexity:
+    """R* and R_ε of a function over the grid.
+
+    Attributes:
+        exact: Number of products that reproduce the function to a relative error of 1e-6; None if more than were tried.
+        approximate: The same within `epsilon`.
+        epsilon: Relative error ‖f − f_R‖ / ‖f‖ (of a function with several outputs: relative to its largest output).
+        exact_ranks, approximate_ranks: Per output; −1 where more would be needed than were tried. An output that is
+            smaller than the error allowed has rank 0.
+        proven: Whether no smaller numbers are possible, for every output (always so for two factors).
+    """
+
+    exact: int | None
+    approximate: int | None
+    epsilon: float
+    exact_ranks: Int[np.ndarray, " output"]
+    approximate_ranks: Int[np.ndarray, " output"]
+    proven: bool
+
+
+def function_complexity(
+    values: GridArray,
+    space: FactorSpace,
+    *,
+    epsilon: float = EPSILON,
+    largest: int = LARGEST,
+    inits: int = INITS,
+    seed: int = 0,
+) -> FunctionComplexity:
+    """Exact and ε-rank of a sampled function, by SVD (two factors) or CP fits of increasing rank (more).
+
+    A function with several outputs is a vector-valued sum of products, Σ_r Π_i φ_i^(r) taken output by output, so its
+    rank is the largest rank of any output. With three factors and more every output takes many fits: give few.
+
+    Args:
+        values: (cell, …).
+        space: The factor space.
+        epsilon: Relative error allowed for R_ε.
+        largest: Most terms tried with three factors and more.
+        inits: Fits per rank.
+        seed: Of the fits' random starts.
+    """
+    rows = as_rows(values, space, "values").double()
+    if not 0 < epsilon < 1:
+        raise InputError(f"epsilon is a relative error between 0 and 1. Got {epsilon}.")
+    scale = float(torch.linalg.vector_norm(rows, dim=0).max())
+    if sum(size > 1 for size in space.shape) <= 2:
+        sides = [*(size for size in space.shape if size > 1), 1, 1][:2]
+        matrices = rows.T.reshape(-1, *sides)
+        exact, approximate = least_ranks(matrices, [EXACT * scale, epsilon * scale])
+        return FunctionComplexity(int(exact.max()), int(approximate.max()), epsilon, exact, approximate, proven=True)
+    searches: dict[float, list[RankSearch]] = {EXACT: [], epsilon: []}
+    for output in rows.T:
+        for allowed, found in searches.items():
+            tensor = output.reshape(space.shape)
+            found.append(rank_search(tensor, epsilon=allowed, scale=scale, largest=largest, inits=inits, seed=seed))
+    exactly, nearly = searches[EXACT], searches[epsilon]
+    return FunctionComplexity(
+        exact=_highest(exactly),
+        approximate=_highest(nearly),
+        epsilon=epsilon,
+        exact_ranks=_as_array(exactly),
+        approximate_ranks=_as_array(nearly),
+        proven=all(search.proven for search in exactly + nearly),
+    )
+
+
+def _highest(searches: list[RankSearch]) -> int | None:
+    ranks = [search.rank for search in searches]
+    return None if None in ranks else max(rank for rank in ranks if rank is not None)
+
+
+def _as_array(searches: list[RankSearch]) -> Int[np.ndarray, " output"]:
+    return np.array([-1 if search.rank is None else search.rank for search in searches])
+
+
+def kernel_complexity(
+    kernel: Float[Tensor, "cell cell"] | Float[np.ndarray, "cell cell"],
+    space: FactorSpace,
+    *,
+    epsilon: float = EXACT,
+    largest: int = LARGEST,
+    inits: int = INITS,
+    seed: int = 0,
+) -> RankSearch:
+    """CP rank of a kernel over all cells (rows in cell order): the least number of products of single-factor kernels.
+
+    1 for a purely factorized kernel K = Π_j k_j. The default ε asks for the exact rank, to a relative error of 1e-6.
+    """
+    tensor = kernel_tensor(kernel, space)
+    return rank_search(tensor, epsilon=epsilon, largest=largest, inits=inits, seed=seed)
+
+
+@dataclass(frozen=True, eq=False)
+class DistributionComplexity:
+    """How many product distributions have to be mixed to make a joint distribution.
+
+    Attributes:
+        rank: The least number found with a divergence of at most `epsilon`; None if not reached. Fits may miss a
+            better mixture, so this is an upper bound.
+        lower_bound: No smaller number can do (see `distribution_complexity`).
+        measure: "kl" (nats) or "tv" (in [0, 1]).
+        epsilon: The divergence allowed.
+        tried: Numbers of products tried.
+        kl: Best KL(p ‖ q) in nats with each.
+        tv: Best total variation, ½ Σ |p − q|, with each.
+        weights: Mixture weights of the last one tried, largest first.
+    """
+
+    rank: int | None
+    lower_bound: int
+    measure: Literal["kl", "tv"]
+    epsilon: float
+    tried: tuple[int, ...]
+    kl: Float[np.ndarray, " rank"]
+    tv: Float[np.ndarray, " rank"]
+    weights: Float[np.ndarray, " term"]
+
+    @property
+    def proven(self) -> bool:
+        """True if no smaller number is possible."""
+        return self.rank == self.lower_bound
+
+
+def distribution_complexity(
+    probabilities: GridArray,
+    space: FactorSpace,
+    *,
+    measure: Literal["kl", "tv"] = "kl",
+    epsilon: float = 1e-3,
+    largest: int = LARGEST,
+    inits: int = INITS,
+    seed: int = 0,
+    iterations: int = 3000,
+) -> DistributionComplexity:
+    """Mixtures of 1, 2, … product distributions fitted to a joint distribution until ε is reached.
+
+    Each is fitted by expectation–maximization of the latent class model, which never increases KL(p ‖ q), from several
+    seeded starts. Lower bound: a mixture of R products has unfoldings of matrix rank at most R, and for every q
+    TV ≥ ½‖p − q‖_F and KL ≥ 2 TV² (Pinsker), so the best rank-R matrix bounds both.
+
+    Args:
+        probabilities: One non-negative number per cell; divided by their sum, so counts are allowed.
+        space: The factor space.
+        measure: Which divergence `epsilon` is about.
+        epsilon: Divergence allowed.
+        largest: Most products tried.
+        inits: Fits per number of products.
+        seed: Of their random starts.
+        iterations: Most EM steps per fit.
+    """
+    joint = _joint(probabilities, space)
+    if measure not in ("kl", "tv") or not (math.isfinite(epsilon) and epsilon > 0) or largest < 1 or inits < 1:
+        raise InputError(
+            f"Needs measure kl or tv, epsilon > 0, largest ≥ 1 and inits ≥ 1. "
+            f"Got {measure!r}, {epsilon}, {largest}, {inits}."
+        )
+    bound = _lower_bound(joint, measure, epsilon)
+    tried: list[int] = []
+    kls: list[float] = []
+    tvs: list[float] = []
+    found, weights = None, np.zeros(0)
+    for rank in range(1, largest + 1):
+        fits = []
+        for attempt in range(inits if rank > 1 else 1):
+            random = generator(seed, "mixture", rank, attempt)
+            fits.append(_fit_mixture(joint, rank, random, iterations, epsilon if measure == "kl" else 0.0))
+            if (fits[-1].kl if measure == "kl" else fits[-1].tv) <= epsilon:
+                break
+        best = min(fits, key=lambda fit: fit.kl if measure == "kl" else fit.tv)
+        tried.append(rank)
+        kls.append(min(fit.kl for fit in fits))
+        tvs.append(min(fit.tv for fit in fits))
+        weights = best.weights
+        if (kls if measure == "kl" else tvs)[-1] <= epsilon:
+            found = rank
+            break
+    return DistributionComplexity(found, bound, measure, epsilon, tuple(tried), np.array(kls), np.array(tvs), weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Σ_r λ_r Π_i p_i^(r), fitted to a joint distribution.
+
+    Attributes:
+        weights: λ, largest first, adding up to 1.
+        factors: Per factor p_i^(r), each column adding up to 1.
+        kl, tv: Divergences from the joint distribution.
+        history: KL after every step of expectation–maximization, never increasing.
+    """
+
+    weights: Float[np.ndarray, " term"]
+    factors: list[Float[np.ndarray, "_ term"]]
+    kl: float
+    tv: float
+    history: list[float]
+
+
+def fit_mixture(
+    probabilities: GridArray, space: FactorSpace, rank: int, *, seed: int = 0, iterations: int = 3000
+) -> Mixture:
+    """One seeded expectation–maximization fit of a mixture of `rank` product distributions."""
+    if rank < 1:
+        raise InputError(f"A mixture has at least one product. Got rank={rank}.")
+    return _fit_mixture(_joint(probabilities, space), rank, generator(seed, "mixture", rank, 0), iterations, 0.0)
+
+
+def _joint(probabilities: GridArray, space: FactorSpace) -> Float[Tensor, "*factor"]:
+    rows = as_rows(probabilities, space, "probabilities").double()
+    if rows.shape[1] != 1 or float(rows.min()) < 0 or float(rows.sum()) <= 0:
+        raise InputError(
+            f"A joint distribution is one non-negative number per cell, not all 0. Got {rows.shape[1]} per cell, the "
+            f"smallest {float(rows.min()):g}."
+        )
+    return (rows / rows.sum()).reshape(space.shape)
+
+
+def _fit_mixture(
+    joint: Float[Tensor, "*factor"], rank: int, random: torch.Generator, iterations: int, enough: float
+) -> Mixture:
+    """EM: responsibilities of the products for each cell, then new weights and single-factor distributions.
+
+    Stops at a KL of `enough`, or when 10 steps gain less than 1e-9 of it.
+    """
+    axes = range(joint.ndim)
+    weights = torch.full((rank,), 1 / rank, dtype=torch.float64)
+    factors = []
+    for axis, size in enumerate(joint.shape):
+        marginal = joint.sum([a for a in axes if a != axis]) if joint.ndim > 1 else joint
+        noise = torch.rand(size, rank, generator=random, dtype=torch.float64) + 0.05
+        start = marginal[:, None] * noise
+        factors.append(start / start.sum(0))
+    entropy = torch.special.xlogy(joint, joint).sum()
+    history: list[float] = []
+    mixed = joint
+    for step in range(iterations):
+        products = weights * torch.ones(*joint.shape, rank, dtype=torch.float64)
+        for axis, factor in enumerate(factors):
+            products *= factor.reshape([-1 if a == axis else 1 for a in axes] + [rank])
+        mixed = products.sum(-1)
+        history.append(max(0.0, float(entropy - torch.special.xlogy(joint, mixed).sum())))
+        if history[-1] <= enough or (step >= 10 and history[-11] - history[-1] <= 1e-9 * history[-11]):
+            break
+        responsible = products * torch.where(joint > 0, joint / mixed, 0.0)[..., None]
+        weights = responsible.sum(list(axes))
+        for axis in axes:
+            total = responsible.sum([a for a in axes if a != axis]) if joint.ndim > 1 else responsible
+            factors[axis] = total / weights.clamp_min(1e-300)
+    order = weights.argsort(descending=True)
+    tv = 0.5 * float((joint - mixed).abs().sum())
+    return Mixture(weights[order].numpy(), [factor[:, order].numpy() for factor in factors], history[-1], tv, history)
+
+
+def _lower_bound(joint: Float[Tensor, "*factor"], measure: str, epsilon: float) -> int:
+    """Least R whose best rank-R unfoldings leave room for a divergence of at most ε; at least 1."""
+    allowed = 2 * epsilon if measure == "tv" else math.sqrt(2 * epsilon)
+    bound = 1
+    for axis in range(joint.ndim):
+        squares = torch.linalg.svdvals(joint.movedim(axis, 0).flatten(1) if joint.ndim > 1 else joint[:, None]).square()
+        tails = torch.cat([squares.flip(0).cumsum(0).flip(0), squares.new_zeros(1)]).sqrt()
+        bound = max(bound, int((tails <= allowed).int().argmax()))
+    return bound

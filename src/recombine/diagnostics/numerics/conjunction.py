@@ -1,0 +1,120 @@
+"""Does a decoder add up what it knows of single factors, or compose it?
+
+    found = conjunction(model, task)
+    found.additive, found.composed            # a number per held-out cell each
+    found.to_pandas()
+
+Trained on single-factor scenes alone, a decoder answers an unseen combination with the *additive conjunction*: the sum
+of the stripes; a few combinations turn it into the scene itself, their product (Liang et al. 2025, Sec. 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from recombine.core.errors import InputError
+from recombine.core.scenes import Scene
+from recombine.core.task import Task
+from recombine.scoring.scores import CHUNK
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Conjunction:
+    """How close outputs come to the sum of their single-factor scenes and to the true scene.
+
+    Attributes:
+        cells: The cells scored.
+        values: Their factor values.
+        names: The factors.
+        additive: Cosine of each output with the sum of the single-factor scenes, in [−1, 1].
+        composed: Cosine of each output with the true scene (for a bump the bump score), in [−1, 1].
+        baseline: Cosine of the true scene with the sum of the single-factor scenes.
+
+    The cosine ignores brightness and is NaN for an output that is blank. The two scores are not exclusive: an output
+    equal to the true scene has the additive score `baseline`, and an exact sum has it as its composed score.
+    """
+
+    cells: Int[np.ndarray, " cell"]
+    values: Float[np.ndarray, "cell factor"]
+    names: tuple[str, ...]
+    additive: Float[np.ndarray, " cell"]
+    composed: Float[np.ndarray, " cell"]
+    baseline: Float[np.ndarray, " cell"]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row per cell."""
+        import pandas
+
+        factors = {name: self.values[:, axis] for axis, name in enumerate(self.names)}
+        scores = {"additive": self.additive, "composed": self.composed, "baseline": self.baseline}
+        return pandas.DataFrame({"cell": self.cells, **factors, **scores})
+
+
+def conjunction(
+    model: nn.Module, task: Task, cells: Int[Tensor, " cell"] | Sequence[int] | None = None, *, chunk: int = CHUNK
+) -> Conjunction:
+    """Score a decoder on the held-out cells, or on the cells given.
+
+    Args:
+        model: Any module from codes to images.
+        task: Its task.
+        cells: Which cells; all OOD ones unless given.
+        chunk: Cells at a time.
+    """
+    if task.inverse:
+        raise InputError("Conjunction scores are for tasks that make images. Got an inverse task (image → code).")
+    chosen = task.holdout.ood_cells if cells is None else task.space.checked_cells(cells)
+    weights = [t for t in [*model.parameters(), *model.buffers()] if t.is_floating_point()]
+    like = weights[0] if weights else torch.empty(0)
+    was_training = model.training
+    parts: list[Tensor] = []
+    model.eval()
+    try:
+        with torch.no_grad():
+            for some in chosen.split(chunk):
+                values = task.space.values(some).to(like)
+                output = foreground(task.scene, model(task.inputs(values)))
+                truth = foreground(task.scene, task.scene(values))
+                added = sum_of_single_factors(task.scene, values)
+                parts.append(torch.stack([_cosine(output, added), _cosine(output, truth), _cosine(truth, added)]))
+    finally:
+        model.train(was_training)
+    scores = torch.cat(parts, dim=1) if parts else torch.empty(3, 0)
+    additive, composed, baseline = scores.double().cpu().numpy()
+    values = task.space.values(chosen).double().numpy()
+    return Conjunction(chosen.numpy(), values, tuple(task.space.names), additive, composed, baseline)
+
+
+def sum_of_single_factors(scene: Scene, values: Float[Tensor, "cell factor"]) -> Float[Tensor, "cell row column"]:
+    """Σ_f of the scene with factor f alone, as bright objects on a dark ground whatever the scene's polarity.
+
+    A factor that has no place of its own, such as a size, is uniform when alone and adds a constant.
+    """
+    total = torch.zeros(len(values), *scene.output_shape, dtype=values.dtype, device=values.device)
+    for axis in range(values.shape[-1]):
+        present = torch.zeros_like(values, dtype=torch.bool)
+        present[:, axis] = True
+        total = total + foreground(scene, scene(values, present))
+    return total
+
+
+def foreground(scene: Scene, images: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Images as bright objects on a dark ground."""
+    return 1 - images if scene.inverted else images
+
+
+def _cosine(a: Tensor, b: Tensor) -> Float[Tensor, " cell"]:
+    a, b = a.flatten(1), b.flatten(1)
+    blank = (a == 0).all(1) | (b == 0).all(1)
+    return F.cosine_similarity(a, b, dim=1).masked_fill(blank, torch.nan)

@@ -1,0 +1,197 @@
+"""Exact derivatives of a model's layers by the factors, by the first method that the model allows.
+
+Column i of a layer's Jacobian J is the derivative of its activation by factor i. Forward mode gives a column of every
+layer in one pass; where an operation has no forward-mode rule the ladder goes on downwards:
+
+    forward                            jvp, vectorized over the factors
+    forward, attention in math mode    the same with attention written out in plain operations
+    forward, mkldnn off                also without mkldnn's fused kernels (LSTMs)
+    double vjp                         J v as the derivative of u ↦ uᵀJ v (custom functions)
+    reverse rows                       J row by row, a backward pass for every unit: slow, works for all
+
+All five give the same numbers. A custom function with a backward of its own (a straight-through estimator) is
+differentiated as it says.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import jvp, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from recombine.core.errors import InputError, RecombineError
+from recombine.diagnostics.model.layers import Subject
+
+BLOCK = 4096  # units summed in the model's own precision before the sum goes on in float64
+TRIAL_CELLS = 3
+
+Metrics = dict[str, Float[Tensor, "cell factor factor"]]
+Found = tuple[dict[str, Tensor], Metrics]  # activations (cell, unit) and metrics of every layer
+
+
+def metric_by_rung(subject: Subject, values: Float[Tensor, "cell factor"], derivative_method: str) -> Metrics:
+    """g = JᵀJ of every layer at some cells, by one derivative method, on the CPU in float64."""
+    with _backend(derivative_method):
+        rows, metrics = _METHODS[derivative_method](subject, values)
+    subject.check_finite(rows, values)
+    return metrics
+
+
+def choose_rung(subject: Subject, derivative_methods: Sequence[str] | None = None) -> str:
+    """The first derivative method that works, tried on a few cells.
+
+    Raises:
+        InputError: if none does; it says why each failed.
+    """
+    cells = torch.linspace(0, len(subject.space) - 1, TRIAL_CELLS).long()
+    values = subject.values(cells)
+    reasons = []
+    for derivative_method in DERIVATIVE_METHODS if derivative_methods is None else derivative_methods:
+        if derivative_method not in _METHODS:
+            raise InputError(
+                f"There is no derivative method {derivative_method!r}. Methods: {', '.join(DERIVATIVE_METHODS)}."
+            )
+        try:
+            with _backend(derivative_method):
+                if derivative_method != "double vjp" or _double_vjp_is_right(subject, values):
+                    _METHODS[derivative_method](subject, values)
+                    return derivative_method
+                reasons.append(f"{derivative_method}: the model's own backward pass cannot be differentiated")
+        except RecombineError:
+            raise
+        except Exception as error:
+            reasons.append(f"{derivative_method}: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
+    raise InputError(
+        'The model has no exact derivative by the factors; use geometry="finite difference" '
+        "(metric_tensor_finite_difference). Tried:\n  " + "\n  ".join(reasons)
+    )
+
+
+def gram_of_columns(columns: Float[Tensor, "factor cell unit"]) -> Float[Tensor, "cell factor factor"]:
+    """JᵀJ per cell from the columns of J, in float64 on the CPU."""
+    n, cells, _ = columns.shape
+    total = torch.zeros(cells, n, n, dtype=torch.float64, device=columns.device)
+    for block in columns.split(BLOCK, dim=-1):
+        total += torch.bmm(block.transpose(0, 1), block.permute(1, 2, 0)).to(torch.float64)
+    return ((total + total.mT) / 2).cpu()
+
+
+@contextmanager
+def _backend(derivative_method: str) -> Iterator[None]:
+    """Torch's kernels as a derivative_method wants them; as before afterwards."""
+    _load_forward_rules()
+    with ExitStack() as stack:
+        if derivative_method != "forward":
+            stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+        if derivative_method not in ("forward", "forward, attention in math mode"):
+            enabled = torch.backends.mkldnn.enabled
+            _use_mkldnn(False)
+            stack.callback(_use_mkldnn, bool(enabled))
+        yield
+
+
+def _use_mkldnn(enabled: bool) -> None:
+    torch.backends.mkldnn.enabled = enabled  # type: ignore[assignment]
+
+
+@functools.cache
+def _load_forward_rules() -> None:
+    """Load torch's forward-mode rules, once, without its warning about how they are compiled."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("torch._decomp.decompositions_for_jvp")
+
+
+def _forward(subject: Subject, values: Tensor) -> Found:
+    """One pass for all layers and factors: the primal once, a tangent per factor beside it."""
+    directions = torch.eye(values.shape[1], dtype=values.dtype, device=values.device)
+
+    def along(direction: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        return jvp(subject.rows, (values,), (direction.expand_as(values).contiguous(),))  # type: ignore[return-value]
+
+    with torch.no_grad():
+        shared: Any = (None, 0)  # the primal is the same in all directions
+        rows, columns = vmap(along, out_dims=shared, randomness="same")(directions)
+        return rows, {name: gram_of_columns(column) for name, column in columns.items()}
+
+
+def _reverse_graph(subject: Subject, values: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    values = values.detach().clone().requires_grad_()
+    return values, subject.rows(values)
+
+
+def _double_vjp_columns(subject: Subject, values: Tensor) -> tuple[dict[str, Tensor], Tensor, dict[str, Tensor]]:
+    """Columns (factor, cell, unit) of every layer, with the graph they came from."""
+    with torch.enable_grad():
+        values, rows = _reverse_graph(subject, values)
+        live = {name: row for name, row in rows.items() if row.requires_grad}
+        duals = [torch.zeros_like(row, requires_grad=True) for row in live.values()]
+        (pulled,) = torch.autograd.grad(list(live.values()), values, duals, create_graph=True)
+        columns: dict[str, list[Tensor]] = {name: [] for name in live}
+        for direction in torch.eye(values.shape[1], dtype=values.dtype, device=values.device):
+            along = torch.autograd.grad(
+                pulled, duals, direction.expand_as(pulled), retain_graph=True, materialize_grads=True
+            )
+            for name, column in zip(live, along):
+                columns[name].append(column.detach())
+    dead = {name: row.detach().new_zeros((values.shape[1], *row.shape)) for name, row in rows.items()}
+    return {name: torch.stack(columns[name]) if name in live else dead[name] for name in rows}, values, rows
+
+
+def _double_vjp(subject: Subject, values: Tensor) -> Found:
+    columns, _, rows = _double_vjp_columns(subject, values)
+    return _detached(rows), {name: gram_of_columns(column) for name, column in columns.items()}
+
+
+def _double_vjp_is_right(subject: Subject, values: Tensor) -> bool:
+    """Compare with a plain backward pass: a custom backward that is cut off from the graph gives silent zeros."""
+    columns, values, rows = _double_vjp_columns(subject, values)
+    live = {name: row for name, row in rows.items() if row.requires_grad}
+    tolerance = 1e-6 if values.dtype == torch.float64 else 1e-2
+    for name, row in live.items():
+        weights = torch.cos(torch.arange(row.numel(), dtype=row.dtype, device=row.device)).reshape(row.shape)
+        (pulled,) = torch.autograd.grad(row, values, weights, retain_graph=True)
+        pushed = (columns[name] * weights).sum(-1).T
+        scale = (columns[name] * weights).abs().sum(-1).T + pulled.abs()
+        if bool(((pushed - pulled).abs() > tolerance * scale).any()):
+            return False
+    return True
+
+
+def _detached(rows: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: row.detach() for name, row in rows.items()}
+
+
+def _reverse_rows(subject: Subject, values: Tensor) -> Found:
+    """A backward pass per unit, for all cells together."""
+    with torch.enable_grad():
+        values, rows = _reverse_graph(subject, values)
+        metrics = {}
+        for name, row in rows.items():
+            n = values.shape[1]
+            total = torch.zeros(len(row), n, n, dtype=torch.float64, device=row.device)
+            for unit in row.unbind(1) if row.requires_grad else ():
+                (gradient,) = torch.autograd.grad(unit.sum(), values, retain_graph=True, materialize_grads=True)
+                gradient = gradient.to(torch.float64)
+                total += gradient.unsqueeze(2) * gradient.unsqueeze(1)
+            metrics[name] = total.cpu()
+    return _detached(rows), metrics
+
+
+_METHODS: dict[str, Callable[[Subject, Tensor], Found]] = {
+    "forward": _forward,
+    "forward, attention in math mode": _forward,
+    "forward, mkldnn off": _forward,
+    "double vjp": _double_vjp,
+    "reverse rows": _reverse_rows,
+}
+DERIVATIVE_METHODS: tuple[str, ...] = tuple(_METHODS)

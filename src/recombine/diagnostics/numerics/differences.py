@@ -1,0 +1,199 @@
+"""The metric tensor from finite differences between neighbouring cells of the grid.
+
+For a model that cannot be differentiated (integer codes, black boxes), or to follow the original experiments. The
+differences are those of `numpy.gradient`: (a₊ − a₋) / 2h inside, one-sided at the borders. A cyclic factor has no
+border: its last value is a neighbour of its first.
+
+The grid is walked in *tubes*: a tube runs along the first factor and covers a tile of the others, with a margin of one
+cell on each side for the differences. Only three slabs of a tube are in memory at a time, so memory depends on the
+tile and not on the grid; a tube is as thick as the memory budget allows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from recombine.core.errors import InputError
+from recombine.core.factors import Factor, FactorSpace
+from recombine.diagnostics.model.layers import Subject
+from recombine.diagnostics.numerics.derivatives import gram_of_columns
+
+SLABS = 4  # of a tube in memory: three and the differences between them
+
+
+@dataclass(frozen=True)
+class Span:
+    """Neighbouring values start … stop − 1 of one factor, and whether a neighbour is added before and after them."""
+
+    start: int
+    stop: int
+    before: bool
+    after: bool
+
+    @classmethod
+    def of(cls, factor: Factor, start: int, stop: int) -> Span:
+        wraps = _wraps(factor)
+        return cls(start, stop, wraps or start > 0, wraps or stop < factor.size)
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def positions(self, size: int) -> Int[Tensor, " position"]:
+        """Grid positions, neighbours included."""
+        return torch.arange(self.start - self.before, self.stop + self.after) % size
+
+    def inner(self, slab: Tensor, axis: int) -> Tensor:
+        """Cut the added neighbours off an axis."""
+        return slab.narrow(axis, int(self.before), len(self))
+
+    def difference(self, slab: Tensor, axis: int, out: Tensor) -> None:
+        """Write a₊ − a₋ along an axis; at a border without a neighbour the cell itself stands in for it."""
+
+        def subtract(above: int, below: int, first: int, length: int) -> None:
+            if length > 0:
+                here = out.narrow(axis, first, length)
+                torch.sub(slab.narrow(axis, above, length), slab.narrow(axis, below, length), out=here)
+
+        size, n = slab.shape[axis], len(self)
+        if not self.before:
+            subtract(1, 0, 0, 1)
+        subtract(2, 0, int(not self.before), n - int(not self.before) - int(not self.after))
+        if not self.after:
+            subtract(size - 1, size - 2, n - 1, 1)
+
+
+def _wraps(factor: Factor) -> bool:
+    return factor.kind == "cyclic" and factor.size > 2
+
+
+def _distances(factor: Factor) -> Float[Tensor, " position"]:
+    """Distance between the two neighbours of each value: 2h, or h at a border."""
+    distances = torch.full((factor.size,), 2 * factor.step, dtype=torch.float64)
+    if not _wraps(factor):
+        distances[0] = distances[-1] = factor.step
+    return distances
+
+
+def check_differences(space: FactorSpace) -> None:
+    """Raise if a factor has a single value, which has no neighbour."""
+    for name, factor in space.factors.items():
+        if factor.size < 2:
+            raise InputError(
+                f"Finite differences need at least 2 values of every factor. Got 1 of {name!r}. "
+                "Use metric_tensor_exact, or leave the factor out of the space."
+            )
+
+
+def tiles(space: FactorSpace, cells: int) -> Iterator[tuple[Span, ...]]:
+    """Cut all factors but the first into tiles of at most `cells` cells, margins included, and cover the grid.
+
+    Tiles stay thick in all directions, because a thin one is mostly margin.
+    """
+    factors = list(space.factors.values())[1:]
+    parts = [1] * len(factors)
+    lengths = [f.size for f in factors]
+    while math.prod(n + 2 for n in lengths) > cells and max(lengths, default=1) > 1:
+        longest = lengths.index(max(lengths))
+        while math.ceil(factors[longest].size / parts[longest]) == lengths[longest]:
+            parts[longest] += 1
+        lengths[longest] = math.ceil(factors[longest].size / parts[longest])
+    spans = [
+        [Span.of(f, start, min(start + n, f.size)) for start in range(0, f.size, n)] for f, n in zip(factors, lengths)
+    ]
+    return itertools.product(*spans)
+
+
+def metric_by_differences(
+    subject: Subject, *, cells_kept: int, cells_at_once: int
+) -> dict[str, Float[Tensor, "cell factor factor"]]:
+    """g of every layer at every cell, from finite differences, in float64.
+
+    Args:
+        subject: The model with its layers.
+        cells_kept: How many cells' activations may be in memory.
+        cells_at_once: How many cells go through the model together.
+    """
+    space = subject.space
+    check_differences(space)
+    n = space.n_factors
+    grids = {
+        name: torch.empty(*space.shape, n, n, dtype=torch.float64) for name in subject.layers
+    }  # small: no activations
+    for tile in tiles(space, cells_kept // SLABS):
+        where = tuple(slice(span.start, span.stop) for span in tile)
+        for position, metrics in _tube(subject, tile, cells_at_once):
+            for name, metric in metrics.items():
+                grids[name][(position, *where)] = metric
+    inverse = [1 / _distances(f) for f in space.factors.values()]
+    for axis, scale in enumerate(inverse):
+        along = scale.reshape(-1, *[1] * (n - 1 - axis), 1)  # broadcasts over the later factors and one matrix axis
+        for grid in grids.values():
+            grid[..., axis, :] *= along
+            grid[..., :, axis] *= along
+    return {name: grid.reshape(len(space), n, n) for name, grid in grids.items()}
+
+
+def _tube(subject: Subject, tile: tuple[Span, ...], cells_at_once: int) -> Iterator[tuple[int, dict[str, Tensor]]]:
+    """Walk along the first factor: (its position, unscaled metric of every layer over the tile)."""
+    factor = next(iter(subject.space.factors.values()))
+    wraps = _wraps(factor)
+    order = list(range(-1, factor.size + 1)) if wraps else list(range(factor.size))
+    slabs: dict[int, dict[str, Tensor]] = {}
+    for step, position in enumerate(order):
+        slabs[position] = _slab(subject, position % factor.size, tile, cells_at_once)
+        if step > 0 and (position - 1 >= 0):
+            yield position - 1, _metric(slabs, position - 1, tile)
+        slabs.pop(position - 2, None)
+    if not wraps:
+        yield factor.size - 1, _metric(slabs, factor.size - 1, tile)
+
+
+def _slab(
+    subject: Subject, position: int, tile: tuple[Span, ...], cells_at_once: int
+) -> dict[str, Shaped[Tensor, "*tile unit"]]:
+    """Activations of one slab of a tube, margins included."""
+    shape = subject.space.shape
+    axes = [torch.tensor([position]), *(span.positions(size) for span, size in zip(tile, shape[1:]))]
+    cells = torch.zeros((), dtype=torch.long)
+    for axis, size in zip(axes, shape):
+        cells = cells.unsqueeze(-1) * size + axis
+    margin_shape = tuple(len(axis) for axis in axes[1:])
+    parts: dict[str, list[Tensor]] = {name: [] for name in subject.layers}
+    with torch.no_grad():
+        for some in cells.flatten().split(cells_at_once):
+            values = subject.values(some)
+            rows = subject.rows(values)
+            subject.check_finite(rows, values)
+            for name, row in rows.items():
+                parts[name].append(row if row.is_floating_point() else row.to(subject.dtype))
+    return {
+        name: (rows[0] if len(rows) == 1 else torch.cat(rows)).reshape(*margin_shape, -1)
+        for name, rows in parts.items()
+    }
+
+
+def _metric(slabs: dict[int, dict[str, Tensor]], position: int, tile: tuple[Span, ...]) -> dict[str, Tensor]:
+    """JᵀJ of one slab of a tube, from differences that are not yet divided by distances."""
+    metrics = {}
+    for name, here in slabs[position].items():
+        after, before = (slabs.get(position + side, slabs[position])[name] for side in (1, -1))
+        for axis, span in enumerate(tile):
+            after, before = span.inner(after, axis), span.inner(before, axis)
+        columns = here.new_empty(1 + len(tile), *after.shape)
+        torch.sub(after, before, out=columns[0])
+        for axis, span in enumerate(tile):
+            slab = here
+            for other, across in enumerate(tile):
+                if other != axis:
+                    slab = across.inner(slab, other)
+            span.difference(slab, axis, columns[axis + 1])
+        metric = gram_of_columns(columns.reshape(len(columns), -1, columns.shape[-1]))
+        metrics[name] = metric.reshape(*after.shape[:-1], *metric.shape[1:])
+    return metrics

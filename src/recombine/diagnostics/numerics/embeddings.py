@@ -1,0 +1,188 @@
+"""Embeddings: a layer's activations as points in a few dimensions, to be coloured by factor.
+
+embed(activations, space)                     # UMAP where umap-learn is installed, PCA otherwise, saying which
+embed_pca(activations, space, dimensions=3)
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.diagnostics.numerics.grids import BLOCK, GridArray, as_rows, blocks, enumerate_blocks
+
+NEIGHBOURS, MIN_DIST = 15, 0.1
+EXACT_SIDE = 4096  # beyond this many cells and units alike, PCA is computed by seeded subspace iteration
+NO_UMAP = "umap-learn is not installed (pip install 'recombine[umap]'); this is PCA."
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """Points in the order of the cells.
+
+    Attributes:
+        method: "pca" or "umap".
+        points: One per cell.
+        explained: Share of the variance along each dimension (PCA), largest first, each in [0, 1]; None for UMAP.
+        note: What a reader should know, such as why this is not UMAP; empty if nothing.
+    """
+
+    method: Literal["pca", "umap"]
+    points: Float[np.ndarray, "cell dimension"]
+    explained: Float[np.ndarray, " dimension"] | None
+    note: str = ""
+
+
+def embed_pca(
+    activations: GridArray, space: FactorSpace, *, dimensions: int = 2, seed: int = 0, block: int = BLOCK
+) -> Embedding:
+    """Principal components: scores of the centred activations along the directions of largest variance.
+
+    Exact, from the eigenvectors of the smaller of covariance and Gram matrix; only where cells and units both exceed
+    4096, by seeded subspace iteration. Signs: on every dimension the point farthest from 0 is positive. Directions
+    without variance (constant activations among them) have scores 0 and share 0, and the note says so.
+
+    Raises:
+        InputError: if `dimensions` exceeds the number of cells or units.
+    """
+    rows = as_rows(activations, space, "activations")
+    if not 1 <= dimensions <= min(rows.shape):
+        raise InputError(
+            f"PCA of {rows.shape[0]} cells × {rows.shape[1]} units has 1 to {min(rows.shape)} dimensions. "
+            f"Got {dimensions}."
+        )
+    means, total, scale = _moments(rows, block)
+    if min(rows.shape) > EXACT_SIDE:
+        scores = _scores_by_iteration(rows, means, dimensions, seed)
+    elif rows.shape[1] > rows.shape[0]:
+        scores = _scores_by_gram(rows, means, dimensions, block)
+    else:
+        scores = _scores_by_covariance(rows, means, dimensions)
+    energy = scores.square().sum(0)
+    flat = energy <= max(1e-13 * total, 1e-24 * scale)  # nothing but rounding
+    scores[:, flat], energy[flat] = 0.0, 0.0
+    scores = with_signs(scores)
+    explained = energy / total if total > 1e-24 * scale else torch.zeros_like(energy)
+    note = "The activations vary along fewer dimensions than shown." if bool(flat.any()) else ""
+    return Embedding("pca", scores.numpy(), explained.clamp(0, 1).numpy(), note)
+
+
+def with_signs(scores: Float[Tensor, "cell dimension"]) -> Float[Tensor, "cell dimension"]:
+    """The scores with signs such that on every dimension the point farthest from 0 is positive."""
+    if scores.shape[1] == 0:
+        return scores
+    farthest = scores.gather(0, scores.abs().argmax(0, keepdim=True))
+    return scores * torch.where(farthest < 0, -1.0, 1.0)
+
+
+def _moments(rows: Shaped[Tensor, "cell unit"], block: int) -> tuple[Float[Tensor, " unit"], float, float]:
+    """(means, Σ of squares around them, Σ of squares) over all cells and units."""
+    means, centred, raw = torch.empty(rows.shape[1], dtype=torch.float64), 0.0, 0.0
+    for start, slab in enumerate_blocks(rows, block):
+        mean = slab.mean(0)
+        means[start : start + slab.shape[1]] = mean
+        centred += float((slab - mean).square().sum())
+        raw += float(slab.square().sum())
+    return means, centred, raw
+
+
+def _scores_by_gram(
+    rows: Shaped[Tensor, "cell unit"], means: Float[Tensor, " unit"], dimensions: int, block: int
+) -> Float[Tensor, "cell dimension"]:
+    gram = torch.zeros(len(rows), len(rows), dtype=torch.float64)
+    for start, slab in enumerate_blocks(rows, block):
+        slab -= means[start : start + slab.shape[1]]
+        gram.addmm_(slab, slab.T)
+    values, vectors = torch.linalg.eigh(gram)
+    values, vectors = values.flip(0)[:dimensions], vectors.flip(1)[:, :dimensions]
+    return vectors * values.clamp_min(0).sqrt()
+
+
+def _scores_by_covariance(
+    rows: Shaped[Tensor, "cell unit"], means: Float[Tensor, " unit"], dimensions: int
+) -> Float[Tensor, "cell dimension"]:
+    covariance = torch.zeros(rows.shape[1], rows.shape[1], dtype=torch.float64)
+    for slab in blocks(rows.T):  # blocks of cells
+        slab -= means[:, None]
+        covariance.addmm_(slab, slab.T)
+    vectors = torch.linalg.eigh(covariance).eigenvectors.flip(1)[:, :dimensions]
+    return torch.cat([(slab - means[:, None]).T @ vectors for slab in blocks(rows.T)])
+
+
+def _scores_by_iteration(
+    rows: Shaped[Tensor, "cell unit"], means: Float[Tensor, " unit"], dimensions: int, seed: int
+) -> Float[Tensor, "cell dimension"]:
+    centred = rows.double() - means
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        u, s, _ = torch.pca_lowrank(centred, q=min(dimensions + 8, *centred.shape), center=False, niter=6)
+    return u[:, :dimensions] * s[:dimensions]
+
+
+def embed_umap(
+    activations: GridArray,
+    space: FactorSpace,
+    *,
+    dimensions: int = 2,
+    neighbours: int = NEIGHBOURS,
+    min_dist: float = MIN_DIST,
+    seed: int = 0,
+) -> Embedding:
+    """UMAP of the activations (Liang et al. 2025: 15 neighbours, min_dist 0.1), seeded and so single-threaded.
+
+    Raises:
+        InputError: if umap-learn is not installed, or if there are not more cells than neighbours.
+    """
+    rows = as_rows(activations, space, "activations")
+    if not 2 <= neighbours < len(rows) or not 1 <= dimensions < len(rows) - 1:
+        raise InputError(
+            f"UMAP of {len(rows)} cells needs 2 to {len(rows) - 1} neighbours and fewer dimensions than cells. "
+            f"Got neighbours={neighbours}, dimensions={dimensions}."
+        )
+    try:
+        from umap import UMAP  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise InputError(f"UMAP needs umap-learn: pip install 'recombine[umap]', or use PCA. ({error})") from error
+    # On a grid many neighbours are equally far. Rounding errors, which differ from call to call, must not decide those
+    # ties: UMAP is given the distances, to six digits of the largest.
+    numbers = rows.double()
+    distances = torch.cdist(numbers, numbers, compute_mode="donot_use_mm_for_euclid_dist")
+    largest = float(distances.max()) or 1.0
+    given = np.round((distances / largest).numpy(), 6)
+    reducer = UMAP(
+        n_components=dimensions,
+        n_neighbors=neighbours,
+        min_dist=min_dist,
+        metric="precomputed",
+        random_state=seed,
+        n_jobs=1,  # a seed allows one job only, and saying so avoids a warning
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="using precomputed metric")  # no inverse: none is needed
+        points = np.asarray(reducer.fit_transform(given), dtype=np.float64)
+    return Embedding("umap", points, None)
+
+
+def embed(activations: GridArray, space: FactorSpace, *, dimensions: int = 2, seed: int = 0) -> Embedding:
+    """UMAP where umap-learn is installed and there are cells enough, PCA otherwise; the note says why."""
+    from importlib.util import find_spec
+
+    if find_spec("umap") is None:
+        note = NO_UMAP
+    elif len(space) <= NEIGHBOURS:
+        note = f"{len(space)} cells are too few for UMAP with {NEIGHBOURS} neighbours; this is PCA."
+    else:
+        try:
+            return embed_umap(activations, space, dimensions=dimensions, seed=seed)
+        except InputError as error:  # installed, and yet not to be imported
+            note = f"No UMAP, this is PCA: {error}"
+    found = embed_pca(activations, space, dimensions=dimensions, seed=seed)
+    return Embedding(found.method, found.points, found.explained, " ".join(filter(None, [note, found.note])))

@@ -1,0 +1,364 @@
+"""The geometry a model gives to the factor space, layer by layer.
+
+    geometry = metric_tensor_exact(model, space, encode)                 # by derivatives, in bounded memory
+    geometry = metric_tensor_finite_difference(model, space, encode)     # by differences on the grid
+    geometry["layers.3.act"].metric                                      # g = JᵀJ, (cell, factor, factor)
+    geometry["layers.3.act"].log_volume                                  # log₁₀ √det g over the grid
+    geometry["layers.3.act"].factorization_pointwise().overall           # in [0.5, 1]
+    geometry.to_pandas()                                                 # a row per layer and pair of factors
+
+J = ∂(activation)/∂(factor values) is never stored for more than a few cells. Derivatives are per unit of each factor
+(a pixel, a degree), so g changes with the units factors are counted in, and the scores of factors in different units
+compare only after rescaling.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.diagnostics.model.layers import IN, MEMORY, OUT, Encode, Subject, examine
+from recombine.diagnostics.model.observing import Model, observing
+from recombine.diagnostics.numerics.derivatives import choose_rung, metric_by_rung
+from recombine.diagnostics.numerics.differences import check_differences, metric_by_differences
+
+if TYPE_CHECKING:
+    import pandas
+
+TANGENT_MEMORY = 2**27  # bytes of activations and tangents at a time; less makes derivatives slower
+GRID_MEMORY = 2**30  # bytes of activations kept for finite differences
+USE_DIFFERENCES = 'Use geometry="finite difference" (metric_tensor_finite_difference).'
+ROWS_SHARE = 8  # times more cells at once for reverse rows, whose number of passes does not depend on them
+
+
+@dataclass(frozen=True, eq=False)
+class Factorization:
+    """How orthogonal the directions of the factors are.
+
+    Attributes:
+        overall: One number for all factors; NaN if there is a single factor or nothing but degenerate cells.
+        pairs: The same for each pair of factors alone, symmetric; NaN on the diagonal and for pairs that are
+            degenerate everywhere.
+        cells: Number of cells given.
+        degenerate: Number of cells with g = 0, where F is 0/0; they are left out.
+        degenerate_pairs: For each pair, the number of cells at which both factors have no effect; left out likewise.
+    """
+
+    overall: float
+    pairs: Float[np.ndarray, "factor factor"]
+    cells: int
+    degenerate: int
+    degenerate_pairs: Int[np.ndarray, "factor factor"]
+
+
+def factorization_map(metric: Float[np.ndarray, "*cell factor factor"]) -> Float[np.ndarray, "*cell"]:
+    """F at each cell: 1 − Σ_{i<j} |g_ij| / ((n − 1) Σ_i |g_ii|).
+
+    For two factors this is F = 1 − |g_xy| / (|g_xx| + |g_yy|) (Liang et al. 2025, Eq. 7); for more, the mean of the
+    pairs' scores weighted by |g_ii| + |g_jj|. Range [0.5, 1], by |g_ij| ≤ √(g_ii g_jj) ≤ (g_ii + g_jj) / 2: 1 where
+    all directions are orthogonal, 0.5 where all have one direction and one length. NaN where g = 0 and for n = 1.
+    """
+    sizes = np.abs(metric)
+    n = metric.shape[-1]
+    diagonal = np.trace(sizes, axis1=-2, axis2=-1)
+    mixed = (sizes.sum((-2, -1)) - diagonal) / 2
+    return np.asarray(1 - _ratio(mixed, (n - 1) * diagonal))
+
+
+def factorization_pairs_map(
+    metric: Float[np.ndarray, "*cell factor factor"],
+) -> Float[np.ndarray, "*cell factor factor"]:
+    """F of each pair of factors at each cell, 1 − |g_ij| / (|g_ii| + |g_jj|); NaN for i = j and where 0/0."""
+    sizes = np.abs(metric)
+    diagonal = np.diagonal(sizes, axis1=-2, axis2=-1)
+    scores = 1 - _ratio(sizes, diagonal[..., :, None] + diagonal[..., None, :])
+    axes = np.arange(metric.shape[-1])
+    scores[..., axes, axes] = np.nan
+    return scores
+
+
+def factorization_pointwise(metric: Float[np.ndarray, "cell factor factor"]) -> Factorization:
+    """F at each cell, averaged over the cells (the definition in the paper's text). Range [0.5, 1]."""
+    return _summarized(metric, _mean(factorization_map(metric)), _mean(factorization_pairs_map(metric)))
+
+
+def factorization_ratio_of_means(metric: Float[np.ndarray, "cell factor factor"]) -> Factorization:
+    """F of the grid means of |g_ij| (the way of the original experiments). Range [0.5, 1].
+
+    Cells where the activation changes much count more than in `factorization_pointwise`. The means are of absolute
+    values: taking |mean g_xy| instead would let cells of opposite sign cancel. Degenerate cells add nothing.
+    """
+    means = np.abs(metric).mean(0) if len(metric) else np.zeros(metric.shape[1:])
+    return _summarized(metric, float(factorization_map(means)), factorization_pairs_map(means))
+
+
+def _summarized(metric: np.ndarray, overall: Any, pairs: np.ndarray) -> Factorization:
+    gone = np.diagonal(metric, axis1=1, axis2=2) == 0
+    both = (gone[:, :, None] & gone[:, None, :]).sum(0)
+    return Factorization(float(overall), pairs, len(metric), int(gone.all(1).sum()), both)
+
+
+def _ratio(above: Any, below: Any) -> Any:
+    """NaN where the denominator is 0."""
+    below = np.asarray(below, dtype=np.float64)
+    return np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0)
+
+
+def _mean(values: np.ndarray) -> Any:
+    """Mean over the first axis without NaNs; NaN where there is nothing else."""
+    kept = ~np.isnan(values)
+    return _ratio(np.where(kept, values, 0).sum(0), kept.sum(0))
+
+
+@dataclass(frozen=True, eq=False)
+class LayerGeometry:
+    """One layer's metric tensor and what is read off it. Maps have one entry per cell, in the order of the cells.
+
+    Attributes:
+        layer: Its name.
+        units: Number of units.
+        factors: Names of the factors.
+        metric: g = JᵀJ, symmetric and positive semi-definite.
+    """
+
+    layer: str
+    units: int
+    factors: tuple[str, ...]
+    metric: Float[np.ndarray, "cell factor factor"]
+
+    @cached_property
+    def eigenvalues(self) -> Float[np.ndarray, "cell factor"]:
+        """Of g, ascending. What is below rounding error of the largest is 0."""
+        found = np.linalg.eigvalsh(self.metric)
+        largest = found[:, -1:]
+        return np.where(found > len(self.factors) * np.finfo(np.float64).eps * largest, found, 0.0)
+
+    @property
+    def volume(self) -> Float[np.ndarray, " cell"]:
+        """dv = √det g ≥ 0; 0 where some direction in factor space leaves the activation unchanged."""
+        return np.sqrt(self.eigenvalues).prod(1)
+
+    @property
+    def log_volume(self) -> Float[np.ndarray, " cell"]:
+        """log₁₀ dv; NaN where dv = 0 (`n_singular` counts them)."""
+        volume = self.volume
+        return np.log10(volume, out=np.full(len(volume), np.nan), where=volume > 0)
+
+    @property
+    def condition(self) -> Float[np.ndarray, " cell"]:
+        """Largest over smallest eigenvalue of g, ≥ 1 (the square of J's condition number).
+
+        Infinite where g is singular, NaN where g = 0.
+        """
+        smallest, largest = self.eigenvalues[:, 0], self.eigenvalues[:, -1]
+        out = np.where(largest > 0, np.inf, np.nan)
+        return np.divide(largest, smallest, out=out, where=smallest > 0)
+
+    @property
+    def factorization(self) -> Float[np.ndarray, " cell"]:
+        """F at each cell, see `factorization_map`."""
+        return factorization_map(self.metric)
+
+    @property
+    def degenerate(self) -> Bool[np.ndarray, " cell"]:
+        """True where g = 0: no factor changes the activation (units that are all dead, for example)."""
+        return (self.metric == 0).all((1, 2))
+
+    @property
+    def n_degenerate(self) -> int:
+        return int(self.degenerate.sum())
+
+    @property
+    def n_singular(self) -> int:
+        """Number of cells with dv = 0, degenerate ones included."""
+        return int((self.volume == 0).sum())
+
+    def factorization_pointwise(self, cells: Bool[np.ndarray, " cell"] | None = None) -> Factorization:
+        """Mean of F over the grid, or over the cells of a mask."""
+        return factorization_pointwise(self.metric if cells is None else self.metric[cells])
+
+    def factorization_ratio_of_means(self, cells: Bool[np.ndarray, " cell"] | None = None) -> Factorization:
+        """F of the means over the grid, or over the cells of a mask."""
+        return factorization_ratio_of_means(self.metric if cells is None else self.metric[cells])
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """The metric tensor of every layer; `geometry["out"]` is one of them.
+
+    Attributes:
+        space: The factor space.
+        layers: By name, in the order of the model.
+        method: How g was found.
+        derivative_method: Which method of `numerics.derivatives` was used; None for finite differences.
+        cells_at_once: How many cells went through the model together.
+    """
+
+    space: FactorSpace
+    layers: dict[str, LayerGeometry]
+    method: Literal["exact", "finite difference"]
+    derivative_method: str | None
+    cells_at_once: int
+
+    def __getitem__(self, layer: str) -> LayerGeometry:
+        return self.layers[layer]
+
+    def rows(self, cells: Mapping[str, Bool[np.ndarray, " cell"]] | None = None) -> list[dict[str, Any]]:
+        """A row per layer and pair of factors ("all" for the overall score), for each named set of cells.
+
+        Args:
+            cells: Name → mask over the cells, for example {"id": ~mask, "ood": mask}; the whole grid unless given.
+        """
+        masks = {"all": np.ones(len(self.space), dtype=bool)} if cells is None else cells
+        return [
+            row for layer in self.layers.values() for name, mask in masks.items() for row in _rows(layer, name, mask)
+        ]
+
+    def to_pandas(self, cells: Mapping[str, Bool[np.ndarray, " cell"]] | None = None) -> pandas.DataFrame:
+        import pandas
+
+        return pandas.DataFrame(self.rows(cells))
+
+
+def _rows(layer: LayerGeometry, name: str, mask: np.ndarray) -> list[dict[str, Any]]:
+    pointwise, of_means = layer.factorization_pointwise(mask), layer.factorization_ratio_of_means(mask)
+    common = {
+        "layer": layer.layer,
+        "units": layer.units,
+        "cells": name,
+        "n_cells": int(mask.sum()),
+        "log_volume": float(_mean(layer.log_volume[mask])),
+        "median_condition": float(np.median(layer.condition[mask & ~layer.degenerate]))
+        if (mask & ~layer.degenerate).any()
+        else math.nan,
+        "n_singular": int((layer.volume[mask] == 0).sum()),
+    }
+    scores = [("all", pointwise.overall, of_means.overall, pointwise.degenerate)]
+    for i, j in itertools.combinations(range(len(layer.factors)), 2):
+        label = f"{layer.factors[i]},{layer.factors[j]}"
+        scores.append((label, pointwise.pairs[i, j], of_means.pairs[i, j], pointwise.degenerate_pairs[i, j]))
+    return [
+        {
+            **common,
+            "pair": pair,
+            "factorization_pointwise": float(first),
+            "factorization_ratio_of_means": float(second),
+            "n_degenerate": int(degenerate),
+        }
+        for pair, first, second, degenerate in scores
+    ]
+
+
+def metric_tensor_exact(
+    model: Model,
+    space: FactorSpace,
+    encode: Encode | None = None,
+    *,
+    layers: str | Sequence[str] | None = None,
+    memory: int = TANGENT_MEMORY,
+    derivative_method: str | None = None,
+) -> Geometry:
+    """g = JᵀJ of every layer at every cell by derivatives, through the encoding (Liang et al. 2025, Sec. 4).
+
+    Args:
+        model: A module or callable from codes to outputs; left as it was.
+        space: The factor space.
+        encode: Factor values → codes; None if the model takes factor values.
+        layers: Which layers; see `recombine.diagnostics.model.layers`.
+        memory: Bytes of activations and tangents at a time. At least one cell is always taken.
+        derivative_method: Use this method of `numerics.derivatives` instead of the first that works.
+
+    Returns:
+        The geometry in float64. The derivatives have the model's precision.
+
+    Raises:
+        InputError: if the code is of an integer type, does not change with the factors (an encoding that rounds), if
+            the output does not change with the code, is NaN, or has no derivative.
+    """
+    with observing(model, encode):
+        subject = examine(model, space, encode, layers=layers)
+        if not subject.code_dtype.is_floating_point:
+            raise InputError(
+                f"The codes are of type {subject.code_dtype}, and integers have no derivative. {USE_DIFFERENCES}"
+            )
+        derivative_method = choose_rung(subject, None if derivative_method is None else (derivative_method,))
+        budget = memory * ROWS_SHARE if derivative_method == "reverse rows" else memory // (1 + space.n_factors)
+        chunk = subject.cells_within(budget)
+        parts: dict[str, list[torch.Tensor]] = {name: [] for name in subject.layers}
+        for cells in space.chunks(chunk):
+            for name, metric in metric_by_rung(subject, subject.values(cells), derivative_method).items():
+                parts[name].append(metric)
+    metrics = {name: torch.cat(part) for name, part in parts.items()}
+    _check_dependence(metrics, "derivative")
+    return _geometry(subject, metrics, "exact", derivative_method, chunk)
+
+
+def metric_tensor_finite_difference(
+    model: Model,
+    space: FactorSpace,
+    encode: Encode | None = None,
+    *,
+    layers: str | Sequence[str] | None = None,
+    memory: int = GRID_MEMORY,
+) -> Geometry:
+    """g from differences between neighbouring cells, as in the original experiments; also for integer codes.
+
+    Differences are `numpy.gradient`'s: central inside the grid, one-sided at its borders; cyclic factors have no
+    border. They average over two grid steps, so that g is that of the grid and not of the point.
+
+    Args:
+        model, space, encode, layers: As for `metric_tensor_exact`.
+        memory: Bytes of activations at a time. Where it is too small for three slabs of the grid, parts are computed
+            twice rather than kept.
+
+    Raises:
+        InputError: if a factor has one value only, or if the output does not change over the grid or is NaN.
+    """
+    check_differences(space)
+    with observing(model, encode):
+        subject = examine(model, space, encode, layers=layers)
+        chunk = subject.cells_within(min(memory, MEMORY))
+        metrics = metric_by_differences(subject, cells_kept=memory // subject.bytes_kept, cells_at_once=chunk)
+    _check_dependence(metrics, "difference")
+    return _geometry(subject, metrics, "finite difference", None, chunk)
+
+
+def _check_dependence(metrics: dict[str, torch.Tensor], what: str) -> None:
+    if IN in metrics and not bool(metrics[IN].any()):
+        hint = f" Does `encode` round? {USE_DIFFERENCES}" if what == "derivative" else ""
+        raise InputError(f"The code does not depend on the factors: its {what} is 0 at every cell.{hint}")
+    if OUT in metrics and not bool(metrics[OUT].any()):
+        if what == "derivative":
+            raise InputError(
+                "The derivative of the model's output by every factor is 0 at every cell: it is detached, rounded, of "
+                "an integer type, constant, or all its units are dead. If it changes from cell to cell: "
+                f"{USE_DIFFERENCES}"
+            )
+        raise InputError(
+            f"The model's output does not depend on the code: its {what} by every factor is 0 at every cell. "
+            "Is it constant, or are all its units dead?"
+        )
+
+
+def _geometry(
+    subject: Subject,
+    metrics: dict[str, torch.Tensor],
+    method: Literal["exact", "finite difference"],
+    derivative_method: str | None,
+    chunk: int,
+) -> Geometry:
+    layers = {
+        name: LayerGeometry(name, subject.layers[name].units, subject.space.names, metric.numpy())
+        for name, metric in metrics.items()
+    }
+    return Geometry(subject.space, layers, method, derivative_method, chunk)

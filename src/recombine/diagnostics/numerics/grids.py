@@ -1,0 +1,127 @@
+"""Arrays over the grid: one row per cell, checked once, read in float64 blocks of bounded size.
+
+Every diagnostic takes what a model made of the grid as an array (cell, …), rows in the order of the space's cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.core.holdouts import Holdout
+from recombine.core.memory import give_back_freed_memory
+from recombine.core.seeds import generator
+
+GridArray = Shaped[Tensor, "..."] | Shaped[np.ndarray, "..."]  # (cell, …), which as_rows checks
+BLOCK = 2**21  # numbers in one float64 block: 16 MB
+LARGE = 2**28  # bytes in an array, above which what its blocks leave behind is given back at once
+DRAWN = 4096  # cells kept by default where a result grows with the square of their number
+
+
+def rows_of(array: Shaped[Tensor, "cell ..."]) -> Shaped[Tensor, "cell feature"]:
+    """One row per cell, also where each holds a single number and the tensor has one axis only."""
+    return array.reshape(len(array), -1)
+
+
+def as_rows(array: GridArray, space: FactorSpace, what: str = "outputs") -> Shaped[Tensor, "cell feature"]:
+    """Rows of features on the CPU, in their own precision, without a copy where possible.
+
+    Raises:
+        InputError: if there is not one row per cell, no feature, complex numbers, or a NaN or infinite number.
+    """
+    rows = torch.as_tensor(array).detach().cpu()
+    if rows.ndim == 0 or len(rows) != len(space):
+        raise InputError(
+            f"The {what} need one row for each of the {len(space)} cells of {space}, shape ({len(space)}, …). "
+            f"Got shape {tuple(rows.shape)}."
+        )
+    rows = rows.reshape(len(rows), -1)
+    if rows.shape[1] == 0 or rows.is_complex():
+        raise InputError(f"The {what} need at least one real number per cell. Got {rows.shape[1]} of {rows.dtype}.")
+    check_finite(rows, torch.arange(len(rows)), space, what)
+    return rows
+
+
+def check_finite(
+    rows: Shaped[Tensor, "some feature"], cells: Int[Tensor, " some"], space: FactorSpace, what: str
+) -> None:
+    """Raise an InputError that names the first of the cells whose row holds a NaN or infinite number."""
+    if not rows.is_floating_point() or bool(rows.sum().isfinite()):  # a sum with NaN or infinity in it is neither
+        return
+    for start, block in enumerate_blocks(rows.T):  # blocks of cells
+        if not bool(block.isfinite().all()):
+            cell = cells[start + int((~block.isfinite()).any(0).nonzero()[0])]
+            values = ", ".join(f"{n}={v:g}" for n, v in zip(space.names, space.values(cell).tolist()))
+            raise InputError(
+                f"The {what} contain NaN or infinite numbers, first in cell {int(cell)} ({values}). "
+                "Look at the model there, or leave such cells out."
+            )
+
+
+def mean_row(
+    rows: Callable[[Int[Tensor, " some"]], Shaped[Tensor, "some feature"]], cells: Int[Tensor, " cell"], size: int
+) -> Float[Tensor, " feature"]:
+    """The mean over cells of rows with `size` features, a few cells at a time, in float64; NaN without cells."""
+    total = torch.zeros(size, dtype=torch.float64)
+    for some in cells.split(cells_per_block(size)):
+        total += rows(some).double().sum(0)
+    return total / len(cells) if len(cells) else total.fill_(torch.nan)
+
+
+def cells_per_block(features: int) -> int:
+    """How many whole rows make a block."""
+    return max(1, BLOCK // max(1, features))
+
+
+def enumerate_blocks(
+    rows: Shaped[Tensor, "cell feature"], size: int = BLOCK
+) -> Iterator[tuple[int, Float[Tensor, "cell block"]]]:
+    """(first feature, float64 copy of some neighbouring features), about `size` numbers at a time."""
+    step = max(1, size // max(1, len(rows)))
+    for start in range(0, rows.shape[1], step):
+        yield start, rows[:, start : start + step].to(torch.float64, copy=True)
+        if rows.nbytes > LARGE:
+            give_back_freed_memory()
+
+
+def blocks(rows: Shaped[Tensor, "cell feature"], size: int = BLOCK) -> Iterator[Float[Tensor, "cell block"]]:
+    """Float64 copies of neighbouring features, about `size` numbers at a time."""
+    for _, block in enumerate_blocks(rows, size):
+        yield block
+
+
+def held_out(holdout: Holdout, space: FactorSpace) -> Bool[Tensor, " cell"]:
+    """The OOD cells; an error if there are none, if there is nothing else, or if the spaces differ."""
+    if holdout.space != space:
+        raise InputError(f"The hold-out belongs to another space. Got {holdout.space}, expected {space}.")
+    if holdout.n_ood == 0 or holdout.n_id == 0:
+        raise InputError(
+            f"This part compares held-out with trained combinations and needs both. "
+            f"Got {holdout.n_id} ID and {holdout.n_ood} OOD cells."
+        )
+    return torch.from_numpy(holdout.mask.reshape(-1))
+
+
+def draw_cells(holdout: Holdout, most: int = DRAWN, *, seed: int = 0) -> Int[Tensor, " cell"]:
+    """All cells, ID first, or if there are more than `most` a seeded draw that keeps the shares of ID and OOD.
+
+    Each of the two parts keeps at least one cell, and both stay in ascending order.
+    """
+    if most < 2:
+        raise InputError(f"A draw needs room for at least 2 cells. Got most={most}.")
+    parts = [("id", holdout.id_cells), ("ood", holdout.ood_cells)]
+    total = len(holdout.space)
+    if total > most:
+        n_id = min(max(1, round(most * holdout.n_id / total)), most - 1)
+        counts = [n_id, most - n_id]
+        parts = [
+            (name, cells[torch.randperm(len(cells), generator=generator(seed, "cells", name))[:n].sort().values])
+            for (name, cells), n in zip(parts, counts)
+        ]
+    return torch.cat([cells for _, cells in parts])

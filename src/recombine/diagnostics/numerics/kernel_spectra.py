@@ -1,0 +1,101 @@
+"""How mixed a kernel is: its expansion into products of single-factor kernels.
+
+K = Σ_r λ_r Π_j k_j^(r) (Liang et al. 2025, Eqs. 1 and 30): the operator Schmidt decomposition for two factors, a CP
+decomposition for more. One term means a kernel that treats every factor by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.diagnostics.numerics.tensor_rank import EXACT, INITS, rank_search
+
+LARGEST_KERNEL = 2**24  # entries of a kernel matrix taken apart: 4096 cells
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSpectrum:
+    """The weights λ_r of a kernel's product terms and how many of them count.
+
+    Attributes:
+        method: "schmidt" (two factors: all terms, orthogonal) or "cp" (other numbers: the terms of one fit, which
+            are not orthogonal, so that their shares are indicative).
+        weights: λ_r ≥ 0, largest first, each factor of a term having norm 1.
+        participation_ratio: 1 / Σ p_r² with p_r = λ_r² / Σ λ²; from 1 to the number of terms.
+        entropy_rank: exp(−Σ p_r ln p_r), never below the participation ratio; same range.
+        rank: Terms needed for a relative error of at most `epsilon`; None if `largest` were not enough.
+        error: Relative error of the terms in `weights`; 0 for schmidt, which keeps all.
+        epsilon: See `rank`.
+    """
+
+    method: Literal["schmidt", "cp"]
+    weights: Float[np.ndarray, " term"]
+    participation_ratio: float
+    entropy_rank: float
+    rank: int | None
+    error: float
+    epsilon: float
+
+
+def kernel_tensor(
+    kernel: Float[Tensor, "cell cell"] | Float[np.ndarray, "cell cell"], space: FactorSpace
+) -> Float[Tensor, "*pair"]:
+    """A kernel matrix in cell order as a tensor with one mode per factor, running over its pairs of values (v, v′)."""
+    matrix = torch.as_tensor(kernel).double()
+    if matrix.shape != (len(space), len(space)):
+        raise InputError(
+            f"A kernel over {space} has shape ({len(space)}, {len(space)}), every cell in cell order. "
+            f"Got {tuple(matrix.shape)}."
+        )
+    if matrix.numel() > LARGEST_KERNEL:
+        raise InputError(f"A kernel of {len(space)} cells is too large to take apart. Use a coarser grid.")
+    if not bool(matrix.isfinite().all()):
+        raise InputError("The kernel contains NaN or infinite numbers (an all-zero output has no cosine).")
+    n = space.n_factors
+    pairs = matrix.reshape(*space.shape, *space.shape).permute([a for i in range(n) for a in (i, n + i)])
+    return pairs.reshape([size**2 for size in space.shape])
+
+
+def kernel_spectrum(
+    kernel: Float[Tensor, "cell cell"] | Float[np.ndarray, "cell cell"],
+    space: FactorSpace,
+    *,
+    epsilon: float = EXACT,
+    largest: int = 16,
+    inits: int = INITS,
+    seed: int = 0,
+) -> KernelSpectrum:
+    """Schmidt (two factors) or CP (three and more) spectrum of a kernel over all cells, rows in cell order.
+
+    Raises:
+        InputError: for one factor, a wrong shape, NaN, a zero kernel or more than 4096 cells.
+    """
+    if space.n_factors < 2:
+        raise InputError(f"A kernel mixes at least two factors. Got {space}.")
+    tensor = kernel_tensor(kernel, space)
+    search = rank_search(tensor, epsilon=epsilon, largest=largest, inits=inits, seed=seed)
+    if not search.weights.any():
+        raise InputError("The kernel is zero everywhere and has no spectrum.")
+    participation, entropy = effective_ranks(search.weights)
+    method: Literal["schmidt", "cp"] = "schmidt" if space.n_factors == 2 else "cp"
+    return KernelSpectrum(
+        method, search.weights, participation, entropy, search.rank, float(search.errors[-1]), epsilon
+    )
+
+
+def effective_ranks(weights: Float[np.ndarray, " term"]) -> tuple[float, float]:
+    """(participation ratio, exponential of the entropy) of the shares λ² / Σ λ²; (NaN, NaN) if all are zero."""
+    if not weights.any():
+        return float("nan"), float("nan")
+    squares = np.square(weights / np.abs(weights).max())
+    shares = squares / squares.sum()
+    seen = shares[shares > 0]
+    return float(1 / np.sum(seen**2)), float(np.exp(-np.sum(seen * np.log(seen))))

@@ -1,0 +1,153 @@
+"""Is the output for a new combination put together from remembered outputs, whatever their weights?
+
+    found = nonnegative_superposition(outputs, space, holdout, truth=images)
+    found.share, found.truth, found.unrelated, found.trained       # each in [0, 1]
+
+The *relatives* of a cell are the ID cells that differ from it in one factor only: with two factors, those that share x
+or share y. The share of an OOD output's energy that the best sum of its relatives' outputs explains is
+
+    1 − min_{w ≥ 0} ‖D(c) − Σ_r w_r D(r)‖² / ‖D(c)‖²
+
+after the direction of the mean ID output has been taken out of all D: with a bright background, or in an untrained
+network whose outputs hardly vary, everything resembles everything otherwise. (Subtracting the mean would not do: two
+outputs added have twice the background.)
+
+`superposition` gives all relatives the same weight, as the paper does. A network that falls back on what it remembers
+need not: near memories may count more than far ones. Free weights explain more of anything, so three numbers stand
+beside the share: that of the truth, that with as many unrelated ID cells, and that of ID outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from recombine.core.factors import FactorSpace
+from recombine.core.holdouts import Holdout
+from recombine.core.seeds import generator
+from recombine.diagnostics.model.truth import Truth, as_truth
+from recombine.diagnostics.numerics.grids import GridArray, as_rows, cells_per_block, held_out, mean_row
+
+MOST_CELLS = 128  # OOD cells looked at; each takes a least-squares fit of its own
+NOTHING = 1e-26  # energy, relative to that of other outputs, that is rounding error
+
+
+@dataclass(frozen=True, eq=False)
+class NonnegativeSuperposition:
+    """Shares of energy that the best sums of remembered outputs explain; NaN where a cell has no relative.
+
+    Attributes:
+        cells: The OOD cells looked at, a seeded draw if there are many.
+        share: Of their outputs.
+        truth: Of the truth there; None without one. What right outputs would score.
+        unrelated: Of their outputs, by as many ID cells that share no value with them, drawn by seed. What free weights
+            alone achieve.
+        trained: Of ID outputs (one for each OOD cell, drawn by seed), by those of their relatives that are at least
+            as far away as the OOD cell's nearest. What outputs score that were trained to be right, with a hole of the
+            same size around them.
+        blank: Whether their outputs hold nothing beside the mean ID output, so that there is nothing to explain.
+    """
+
+    cells: Int[np.ndarray, " cell"]
+    share: Float[np.ndarray, " cell"]
+    truth: Float[np.ndarray, " cell"] | None
+    unrelated: Float[np.ndarray, " cell"]
+    trained: Float[np.ndarray, " cell"]
+    blank: Bool[np.ndarray, " cell"]
+
+
+def nonnegative_superposition(
+    outputs: GridArray,
+    space: FactorSpace,
+    holdout: Holdout,
+    *,
+    truth: GridArray | Truth | None = None,
+    most_cells: int = MOST_CELLS,
+    seed: int = 0,
+) -> NonnegativeSuperposition:
+    """Fit OOD outputs by non-negative sums of the outputs of their relatives.
+
+    Args:
+        outputs: (cell, …), the model's.
+        space: The factor space.
+        holdout: Tells ID from OOD cells.
+        truth: (cell, …).
+        most_cells: At most this many OOD cells, drawn by seed.
+        seed: For the draws.
+    """
+    rows = as_rows(outputs, space, "outputs")
+    ood = held_out(holdout, space)
+    trained = (~ood).nonzero()[:, 0]
+    where = space.coordinates(trained)
+    mean = mean_row(lambda some: rows[some], trained, rows.shape[1])
+    random = generator(seed, "remembered")
+    cells = ood.nonzero()[:, 0]
+    if len(cells) > most_cells:
+        cells = cells[torch.randperm(len(cells), generator=random)[:most_cells].sort().values]
+    right = None if truth is None else as_truth(truth, space, rows.shape[1]).rows(cells)
+    mean /= mean.norm().clamp_min(1e-300)
+    some_at_a_time = trained.split(cells_per_block(rows.shape[1]))
+    nothing = NOTHING * max(float(rows[some].double().square().sum(1).max()) for some in some_at_a_time)
+
+    def apart_from_mean(vectors: Tensor) -> Tensor:
+        vectors = vectors.double()
+        return vectors - (vectors @ mean).unsqueeze(-1) * mean
+
+    found: dict[str, list[float]] = {name: [] for name in ("share", "truth", "unrelated", "trained")}
+    blank = np.array([float(apart_from_mean(rows[cell]).square().sum()) <= nothing for cell in cells], dtype=bool)
+    for number, cell in enumerate(cells):
+        apart = _steps_apart(space, where, space.coordinates(cell))
+        relatives = (apart > 0).sum(1) == 1
+        strangers = trained[(apart > 0).all(1)]
+        wanted = [apart_from_mean(rows[cell])] + ([] if right is None else [apart_from_mean(right[number])])
+        shares = _explained(apart_from_mean(rows[trained[relatives]]), wanted)
+        found["share"].append(shares[0])
+        found["truth"].append(shares[-1])
+        drawn = strangers[torch.randperm(len(strangers), generator=random)[: int(relatives.sum())]]
+        found["unrelated"] += _explained(apart_from_mean(rows[drawn]), wanted[:1])
+        nearest = torch.where(relatives[:, None] & (apart > 0), apart, math.inf).amin(0)
+        other = trained[torch.randint(len(trained), (), generator=random)]
+        away = _steps_apart(space, where, space.coordinates(other))
+        as_far = ((away > 0).sum(1) == 1) & ((away >= nearest) | (away == 0)).all(1)
+        found["trained"] += _explained(apart_from_mean(rows[trained[as_far]]), [apart_from_mean(rows[other])])
+    arrays = {name: np.array(values, dtype=np.float64) for name, values in found.items()}
+    return NonnegativeSuperposition(cells.numpy(), arrays["share"], None if right is None else arrays["truth"],
+                      arrays["unrelated"], arrays["trained"], blank)  # fmt: skip
+
+
+def _steps_apart(
+    space: FactorSpace, cells: Int[Tensor, "cell factor"], one: Int[Tensor, " factor"]
+) -> Float[Tensor, "cell factor"]:
+    """Grid steps between cells and one cell, factor by factor; the short way round a cyclic factor."""
+    apart = (cells - one).abs()
+    for axis, factor in enumerate(space.factors.values()):
+        if factor.kind == "cyclic":
+            apart[:, axis] = torch.minimum(apart[:, axis], factor.size - apart[:, axis])
+    return apart.double()
+
+
+def _explained(parts: Float[Tensor, "part number"], wanted: list[Float[Tensor, " number"]]) -> list[float]:
+    """1 − the least of ‖b − Σ w parts‖² / ‖b‖² over w ≥ 0, for each wanted b; NaN without parts or for b = 0."""
+    from scipy.optimize import nnls
+
+    if len(parts) == 0:
+        return [math.nan] * len(wanted)
+    # The same problem with as many rows as there are parts. By torch, as NumPy's threads and torch's would wait for
+    # each other in turns, which takes fifteen times as long.
+    basis, small = torch.linalg.qr(parts.T)
+    shares = []
+    for vector in wanted:
+        energy = float(vector @ vector)
+        if energy <= NOTHING * float(parts.square().sum(1).max()):
+            shares.append(math.nan)
+            continue
+        within = basis.T @ vector
+        _, residual = nnls(small.numpy(), within.numpy(), maxiter=100 * len(parts))
+        missed = energy - float(within @ within) + residual**2
+        shares.append(min(1.0, max(0.0, 1 - missed / energy)))
+    return shares

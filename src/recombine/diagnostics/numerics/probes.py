@@ -1,0 +1,494 @@
+"""Linear probes: can the factors be read off a layer by a linear map?
+
+    probes = linear_probes(model, space, encode, holdout)
+    probes["layers.3.act", "x", "in_sample"].r2
+    probes.to_pandas()                                  # a row per layer, factor and way of scoring
+
+Four scores per layer and factor, each R² = 1 − Σ(y − ŷ)² / Σ(y − ȳ)², ȳ the mean of the scored cells. R² ≤ 1; 0 is as
+good as the mean, and off the fitted cells there is no lower bound.
+
+    in_sample    least squares fitted and scored on all cells (the paper's; 1 by counting unknowns on wide layers)
+    id_to_ood    least squares fitted on ID cells, scored on OOD cells
+    ridge_cv     ridge regression within ID cells: every fold predicted by a fit to the other folds
+    ridge_ood    the ridge regression with the penalty that did best there, fitted on ID cells, scored on OOD cells
+
+Least squares are those of minimum norm with an intercept, as scikit-learn's LinearRegression; the penalty is
+scikit-learn's `alpha`. Directions along which a layer varies by less than rounding error are left out. On wide layers,
+which are fitted by their Gram matrix, that is less than √(n ε) ≈ 4e-7 of the largest one for n = 784 cells.
+A cyclic factor is probed by the cosine and sine of its angle, scored together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.core.holdouts import Holdout
+from recombine.core.seeds import generator
+from recombine.diagnostics.model.layers import Encode, Subject, examine
+from recombine.diagnostics.model.observing import Model, observing
+from recombine.diagnostics.numerics.grids import draw_cells
+
+if TYPE_CHECKING:
+    import pandas
+
+Score = Literal["in_sample", "id_to_ood", "ridge_cv", "ridge_ood"]
+_SPLITS: dict[Score, tuple[str, str]] = {  # fitted on, scored on
+    "in_sample": ("grid", "grid"),
+    "id_to_ood": ("ID", "OOD"),
+    "ridge_cv": ("ID", "ID"),
+    "ridge_ood": ("ID", "OOD"),
+}
+SCORES: tuple[Score, ...] = tuple(_SPLITS)
+MOST_CELLS = 1024
+FEWEST_CELLS = 10
+FOLDS = 5
+PENALTIES = tuple(10.0**k for k in range(-8, 4))  # times the mean squared length of a centred activation
+MEMORY = 2**30
+UNITS_AT_ONCE = 1024  # so that they stay in the cache on their way to double precision
+KEPT_SHARE = 0.75  # of the memory for the cells that are kept, the rest for those that pass by
+TRIANGLE = 8  # bands in which the symmetric product is computed, to skip most of its lower half
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One score.
+
+    Attributes:
+        layer, units: The layer and its size.
+        factor: What was read out.
+        score: How it was fitted and scored, see the module docstring.
+        r2: NaN if missing.
+        fitted: Number of cells fitted (for ridge_cv: ID cells, of which each fit leaves one fold out).
+        scored: Number of cells scored.
+        penalty: Ridge only.
+        missing: Why there is no number; empty if there is one.
+    """
+
+    layer: str
+    units: int
+    factor: str
+    score: Score
+    r2: float
+    fitted: int
+    scored: int
+    penalty: float = math.nan
+    missing: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Probes:
+    """All scores; `probes["out", "x", "id_to_ood"].r2` is one of them.
+
+    Attributes:
+        table: One entry per layer, factor and score.
+        cells: The cells used, ID first.
+        grid_cells: Number of cells of the grid; more than `cells` if it was too large and a seeded draw was probed.
+        errors: By layer, how far the ridge probe of each factor is off at each of `cells`, in the factor's unit. No
+            cell is predicted by a fit that saw it: ID cells by the fit to the other folds, OOD cells by that to all
+            ID cells. NaN where there is no such probe. For a cyclic factor the length of the error on its circle.
+    """
+
+    table: list[Probe]
+    cells: Int[np.ndarray, " cell"]
+    grid_cells: int
+    errors: dict[str, Float[np.ndarray, "factor cell"]] = field(default_factory=dict)
+
+    @property
+    def subsampled(self) -> bool:
+        return len(self.cells) < self.grid_cells
+
+    def __getitem__(self, key: tuple[str, str, str]) -> Probe:
+        return {(p.layer, p.factor, p.score): p for p in self.table}[key]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        import pandas
+
+        return pandas.DataFrame([asdict(p) for p in self.table])
+
+
+def linear_probes(
+    model: Model,
+    space: FactorSpace,
+    encode: Encode | None = None,
+    holdout: Holdout | None = None,
+    *,
+    layers: str | Sequence[str] | None = None,
+    most_cells: int = MOST_CELLS,
+    folds: int = FOLDS,
+    seed: int = 0,
+    memory: int = MEMORY,
+) -> Probes:
+    """R² of linear probes for every layer and factor (Liang et al. 2025, Fig. 2).
+
+    Args:
+        model: A module or callable from codes to outputs; left as it was.
+        space: The factor space.
+        encode: Factor values → codes; None if the model takes factor values.
+        holdout: Tells ID from OOD cells. Without it all cells are ID and the OOD scores are missing.
+        layers: Which layers; see `recombine.diagnostics.model.layers`.
+        most_cells: A larger grid is probed on a seeded draw of this many cells, with its shares of ID and OOD, since
+            time grows with the square of the cells. The result says so.
+        folds: Folds of the cross-validation, drawn by seed over ID cells.
+        seed: For the draw and the folds.
+        memory: Bytes of activations to keep. Where all cells do not fit, activations are computed again as needed.
+
+    Returns:
+        The scores. What cannot be told is NaN with its reason: fewer than 10 cells to fit or to score, or a factor
+        that is the same at all scored cells.
+    """
+    if holdout is not None and holdout.space != space:
+        raise InputError(f"The hold-out belongs to another space. Got {holdout.space}, expected {space}.")
+    if folds < 2:
+        raise InputError(f"Cross-validation needs at least 2 folds. Got folds={folds}.")
+    if holdout is None:
+        holdout = Holdout(space, lambda values: torch.zeros(values.shape[:-1], dtype=torch.bool))
+    cells = draw_cells(holdout, most_cells, seed=seed)
+    n_id = int((~torch.from_numpy(holdout.mask.ravel())[cells]).sum())
+    with observing(model):
+        subject = examine(model, space, encode, layers=layers)
+        features = compact_features(subject, cells, memory=memory)
+    units = {name: layer.units for name, layer in subject.layers.items()}
+    return probes_of_features(features, units, space, cells, n_id, folds=folds, seed=seed)
+
+
+def probes_of_features(
+    features: Mapping[str, Features],
+    units: Mapping[str, int],
+    space: FactorSpace,
+    cells: Int[Tensor, " cell"],
+    n_id: int,
+    *,
+    folds: int = FOLDS,
+    seed: int = 0,
+) -> Probes:
+    """The scores from features that are there already.
+
+    Args:
+        features: By layer, with the cells in the order of `cells`.
+        units: Number of units of each layer.
+        space: The factor space.
+        cells: The `n_id` ID cells, then the OOD cells.
+        n_id: Number of ID cells.
+        folds, seed: As for `linear_probes`.
+    """
+    targets = probe_targets(space, cells)
+    table, errors = [], {}
+    for name, found in features.items():
+        rows, off = _probes(name, units[name], found, targets, n_id, folds, seed)
+        table += rows
+        errors[name] = (off * _units(space)[:, None]).numpy()
+    return Probes(table, cells.numpy(), len(space), errors)
+
+
+def features_of_rows(rows: Shaped[Tensor, "cell unit"]) -> Features:
+    """A layer's features from all its activations, rows in the order of the cells."""
+    if rows.shape[1] < len(rows):
+        return Features(rows.to(torch.float64), None)
+    gram = torch.zeros(len(rows), len(rows), dtype=torch.float64)
+    block = [rows]
+    _multiply(gram, _origin(block), block, 0, block, 0)
+    return Features(None, torch.triu(gram) + torch.triu(gram, 1).T)
+
+
+def probe_targets(space: FactorSpace, cells: Int[Tensor, " cell"]) -> dict[str, Float[Tensor, "cell target"]]:
+    """What is to be read out: each factor's value, or (cos, sin) of a cyclic factor's angle."""
+    coordinates = space.coordinates(cells).to(torch.float64)
+    targets = {}
+    for axis, (name, factor) in enumerate(space.factors.items()):
+        column = coordinates[:, axis]
+        if factor.kind == "cyclic":
+            angle = 2 * math.pi * column / factor.size
+            targets[name] = torch.stack([angle.cos(), angle.sin()], dim=1)
+        else:
+            targets[name] = (factor.low + factor.step * column).unsqueeze(1)
+    return targets
+
+
+def _units(space: FactorSpace) -> Float[Tensor, " factor"]:
+    """The length of one unit of a probe's target, in the factor's own unit: a circle's radius, else 1."""
+    return torch.tensor(
+        [f.extent / (2 * math.pi) if f.kind == "cyclic" else 1.0 for f in space.factors.values()], dtype=torch.float64
+    )
+
+
+@dataclass(frozen=True)
+class Features:
+    """A layer's activations, up to a rotation and a shift, which no probe with intercept can tell apart.
+
+    Either the rows themselves (cell, unit) or, when units outnumber cells, their Gram matrix (cell, cell).
+    """
+
+    rows: Float[Tensor, "cell unit"] | None
+    gram: Float[Tensor, "cell cell"] | None
+
+    @cached_property
+    def whole(self) -> Decomposed:
+        """The decomposition fitted to all cells."""
+        return self.decomposed(slice(None), slice(None))
+
+    @cached_property
+    def spans(self) -> bool:
+        """Whether it is certain, at the cost of a Cholesky factorization instead of an eigendecomposition, that the
+        centred activations span all directions among the cells, so that every target is fitted exactly."""
+        if self.gram is None:
+            return False
+        n = len(self.gram)
+        mean = self.gram.mean(0)
+        centred = self.gram - mean - mean.unsqueeze(1) + mean.mean()
+        largest = torch.linalg.matrix_norm(centred)  # no eigenvalue is larger
+        centred += largest / n  # the constant direction, which centring took away
+        centred.diagonal().sub_(4 * n * torch.finfo(torch.float64).eps * largest)  # beyond what rounding could hide
+        return not torch.linalg.cholesky_ex(centred).info
+
+    def decomposed(self, fit: slice, score: slice) -> Decomposed:
+        """The centred activations X = U S Vᵀ of the fitted cells, with X' V of the scored cells."""
+        if self.rows is not None:
+            mean = self.rows[fit].mean(0)
+            left, sizes, right = torch.linalg.svd(self.rows[fit] - mean, full_matrices=False)
+            kept = sizes > max(len(left), self.rows.shape[1]) * torch.finfo(torch.float64).eps * sizes[:1]
+            return Decomposed(left[:, kept], sizes[kept], (self.rows[score] - mean) @ right[kept].T)
+        assert self.gram is not None
+        inner = self.gram[fit, fit]
+        mean = inner.mean(0)
+        values, left = torch.linalg.eigh(inner - mean - mean.unsqueeze(1) + mean.mean())
+        kept = values > len(values) * torch.finfo(torch.float64).eps * values[-1:]
+        left, sizes = left[:, kept], values[kept].sqrt()
+        if fit == score:
+            return Decomposed(left, sizes, left * sizes)
+        across = self.gram[score, fit]
+        across = across - across.mean(1, keepdim=True) - mean + mean.mean()
+        return Decomposed(left, sizes, across @ left / sizes)
+
+
+@dataclass(frozen=True)
+class Decomposed:
+    """The fitted cells' centred activations, and the scored cells seen in the same directions."""
+
+    left: Float[Tensor, "fitted direction"]
+    sizes: Float[Tensor, " direction"]
+    scored: Float[Tensor, "scored direction"]
+
+    def predict(self, targets: Float[Tensor, "fitted target"], penalty: float = 0.0) -> Float[Tensor, "scored target"]:
+        """Least squares (minimum norm) or ridge regression, fitted and then applied to the scored cells."""
+        mean = targets.mean(0)
+        weights = self.left.T @ (targets - mean) * (self.sizes / (self.sizes.square() + penalty)).unsqueeze(1)
+        return mean + self.scored @ weights
+
+    def left_out(
+        self,
+        targets: Float[Tensor, "fitted target"],
+        penalties: Float[Tensor, " penalty"],
+        folds: Sequence[Int[Tensor, " _"]],
+    ) -> Float[Tensor, "penalty fitted target"]:
+        """Residuals of each fold when the ridge regression is fitted to the others, without fitting again.
+
+        With H the matrix from targets to fitted values, the residuals of a fold F that was left out are
+        (I − H_FF)⁻¹ (y − Hy)_F, exactly, for every regression that is quadratic in its weights.
+        """
+        n = len(targets)
+        shares = penalties[:, None] / (self.sizes.square() + penalties[:, None])  # of I − H along each direction
+        spanned = len(self.sizes) == n - 1  # then I − H has no other part, and rounding must not make one up
+        centred = targets - targets.mean(0)
+        along = self.left.T @ centred
+        residuals = self.left @ (shares[:, :, None] * along) + (0 if spanned else centred - self.left @ along)
+        out = torch.empty_like(residuals)
+        for fold in folds:
+            here = self.left[fold]
+            rest = (here * shares[:, None]) @ here.T
+            if not spanned:
+                rest += torch.eye(len(fold), dtype=targets.dtype) - 1 / n - here @ here.T
+            out[:, fold] = torch.linalg.solve(rest, residuals[:, fold])
+        return out
+
+
+def r_squared(truth: Float[Tensor, "cell target"], found: Float[Tensor, "cell target"]) -> float:
+    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², summed over target columns. NaN if the truth is constant."""
+    spread = (truth - truth.mean(0)).square().sum()
+    return float(1 - (truth - found).square().sum() / spread) if spread > 0 else math.nan
+
+
+def _probes(
+    layer: str, units: int, features: Features, targets: dict[str, Tensor], n_id: int, folds: int, seed: int
+) -> tuple[list[Probe], Float[Tensor, "factor cell"]]:
+    """All scores of one layer, and the ridge probe's error at each cell."""
+    n = len(next(iter(targets.values())))
+    splits = {"grid": slice(0, n), "ID": slice(0, n_id), "OOD": slice(n_id, n)}
+    exact = n >= FEWEST_CELLS and features.spans
+    whole = features.whole if n >= FEWEST_CELLS and not exact else None
+    within = features.decomposed(splits["ID"], splits["OOD"]) if n_id >= FEWEST_CELLS else None
+    parts = torch.randperm(n_id, generator=generator(seed, "probe folds")).tensor_split(min(folds, max(1, n_id)))
+    tried = {} if within is None else _cross_validate(within, {f: y[:n_id] for f, y in targets.items()}, parts)
+    table = []
+    errors = torch.full((len(targets), n), math.nan, dtype=torch.float64)
+    for row, (factor, y) in enumerate(targets.items()):
+        if within is not None and not _missing(factor, "ID", y[:n_id]):
+            new = y[n_id:] - within.predict(y[:n_id], tried[factor].penalty)
+            errors[row] = torch.linalg.vector_norm(torch.cat([tried[factor].residuals, new]), dim=1)
+        for score, (fit, scored) in _SPLITS.items():
+            missing = _missing(factor, fit, y[splits[fit]]) or _missing(factor, scored, y[splits[scored]])
+            r2, penalty = math.nan, math.nan
+            if not missing and score == "in_sample":
+                r2 = 1.0 if whole is None else r_squared(y, whole.predict(y))
+            elif not missing and within is not None:
+                if score.startswith("ridge"):
+                    r2, penalty = tried[factor].r2, tried[factor].penalty
+                if scored == "OOD":
+                    found = within.predict(y[splits["ID"]], penalty if score == "ridge_ood" else 0.0)
+                    r2 = r_squared(y[splits["OOD"]], found)
+            counts = [splits[name].stop - splits[name].start for name in (fit, scored)]
+            table.append(Probe(layer, units, factor, score, r2, *counts, penalty=penalty, missing=missing))
+    return table, errors
+
+
+def _missing(factor: str, name: str, y: Tensor) -> str:
+    """Why a set of cells can be neither fitted nor scored; empty if it can."""
+    if len(y) < FEWEST_CELLS:
+        return f"{len(y)} {name} cells, fewer than {FEWEST_CELLS}"
+    if bool((y == y[0]).all()):
+        return f"{factor} is the same at all {name} cells"
+    return ""
+
+
+class CrossValidated(NamedTuple):
+    """The ridge regression of the penalty that did best, each fold predicted by a fit to the others."""
+
+    r2: float
+    penalty: float
+    residuals: Float[Tensor, "cell target"]
+
+
+def _cross_validate(
+    within: Decomposed, targets: dict[str, Float[Tensor, "cell _"]], folds: Sequence[Int[Tensor, " _"]]
+) -> dict[str, CrossValidated]:
+    """For each factor the best among all penalties; of equally good ones the largest."""
+    joined = torch.cat(list(targets.values()), dim=1)
+    widths = [y.shape[1] for y in targets.values()]
+    scale = float(within.sizes.square().sum()) / len(joined)
+    penalties = scale * torch.tensor(PENALTIES, dtype=torch.float64)
+    best = {}
+    for (name, y), left in zip(targets.items(), within.left_out(joined, penalties, folds).split(widths, dim=2)):
+        scores = 1 - left.square().sum((1, 2)) / (y - y.mean(0)).square().sum()
+        r2, index = max((float(score), index) for index, score in enumerate(scores))
+        best[name] = CrossValidated(r2, float(penalties[index]), left[index])
+    return best
+
+
+def compact_features(subject: Subject, cells: Int[Tensor, " cell"], *, memory: int = MEMORY) -> dict[str, Features]:
+    """Every layer's activations at some cells, in float64 and in a form no larger than (cell, cell).
+
+    Layers with more units than cells become Gram matrices, summed over slices of units. As many activations are kept
+    as fit into `memory`; the others are computed again for every block of kept ones.
+    """
+    try:
+        return _compact(subject, cells, memory, copies=False)
+    except _MemoryReused:
+        return _compact(subject, cells, memory, copies=True)
+
+
+def _compact(subject: Subject, cells: Int[Tensor, " cell"], memory: int, copies: bool) -> dict[str, Features]:
+    n = len(cells)
+    wide = [name for name, layer in subject.layers.items() if layer.units >= n]
+    narrow = {
+        name: torch.empty(n, layer.units, dtype=torch.float64)
+        for name, layer in subject.layers.items()
+        if name not in wide
+    }
+    grams = {name: torch.zeros(n, n, dtype=torch.float64) for name in wide}
+    width = max(1, sum(subject.layers[name].units for name in wide) * subject.dtype.itemsize)
+    fitting = max(2, memory // width)
+    kept = n if fitting >= n else math.ceil(fitting * KEPT_SHARE)
+    origins: dict[str, Tensor] = {}
+    for start in range(0, n, kept):
+        block: dict[str, Rows] = {name: [] for name in wide}
+        _collect(subject, cells, start, min(start + kept, n), block, narrow, [] if copies else [block])
+        origins = origins or {name: _origin(parts) for name, parts in block.items()}
+        for name, gram in grams.items():
+            _multiply(gram, origins[name], block[name], start, block[name], start)
+        for other in range(start + kept, n, max(1, fitting - kept)):
+            stop = min(other + max(1, fitting - kept), n)
+            passing: dict[str, Rows] = {name: [] for name in wide}
+            _collect(subject, cells, other, stop, passing, narrow, [] if copies else [block, passing])
+            for name, gram in grams.items():
+                _multiply(gram, origins[name], block[name], start, passing[name], other)
+    found = {name: Features(rows, None) for name, rows in narrow.items()}
+    found |= {name: Features(None, torch.triu(gram) + torch.triu(gram, 1).T) for name, gram in grams.items()}
+    return {name: found[name] for name in subject.layers}
+
+
+Rows = list[Tensor]  # (cell, unit) of neighbouring cells, as they came out of the model: joining them takes time
+
+
+class _MemoryReused(Exception):
+    """The model wrote an activation where an earlier one lies that is still needed."""
+
+
+def _collect(
+    subject: Subject,
+    cells: Tensor,
+    start: int,
+    stop: int,
+    wide: dict[str, Rows],
+    narrow: dict[str, Tensor],
+    held: Sequence[dict[str, Rows]],
+) -> None:
+    """Put the rows at cells start … stop − 1 where they belong.
+
+    With `held`, all rows of wide layers that are needed still, they are kept as they come, unless they are part of a
+    larger tensor, of which all would be kept; otherwise they are copied.
+    """
+    chunk = subject.cells_within()
+    with torch.no_grad():
+        for first in range(start, stop, chunk):
+            last = min(first + chunk, stop)
+            values = subject.values(cells[first:last])
+            rows = subject.rows(values)
+            subject.check_finite(rows, values)
+            for name, row in rows.items():
+                if name in narrow:
+                    narrow[name][first:last] = row
+                    continue
+                if any(row.data_ptr() == part.data_ptr() for block in held for part in block[name]):
+                    raise _MemoryReused
+                part_of_more = row.untyped_storage().nbytes() > row.nbytes
+                row = row.detach().cpu()  # a model may turn gradients on
+                wide[name].append(row.clone() if part_of_more or not held else row)
+
+
+def _origin(rows: Rows) -> Float[Tensor, " unit"]:
+    """Their mean, as products of centred rows lose fewer digits. It need not be exact, but half precision overflows."""
+    dtype = torch.promote_types(rows[0].dtype, torch.float32)
+    return (torch.stack([part.sum(0, dtype=dtype) for part in rows]).sum(0) / sum(map(len, rows))).to(torch.float64)
+
+
+def _centred(rows: Rows, units: slice, origin: Float[Tensor, " unit"]) -> Float[Tensor, "cell some"]:
+    """Some units at all cells, in double precision."""
+    found = torch.empty(sum(map(len, rows)), len(origin[units]), dtype=torch.float64)
+    for part, place in zip(rows, found.split([len(part) for part in rows])):
+        place.copy_(part[:, units])  # and then subtract: at once, in two precisions, it takes twice as long
+    return found.sub_(origin[units])
+
+
+def _multiply(gram: Tensor, origin: Float[Tensor, " unit"], above: Rows, row: int, below: Rows, column: int) -> None:
+    """Add the inner products of two blocks of cells at their place in a Gram matrix (upper triangle)."""
+    n = sum(map(len, above))
+    target = gram[row : row + n, column : column + sum(map(len, below))]
+    band = math.ceil(n / TRIANGLE)
+    for start in range(0, len(origin), UNITS_AT_ONCE):
+        units = slice(start, start + UNITS_AT_ONCE)
+        left = _centred(above, units, origin)
+        if below is above:
+            for i in range(0, n, band):
+                target[i : i + band, i:].addmm_(left[i : i + band], left[i:].T)
+        else:
+            target.addmm_(left, _centred(below, units, origin).T)

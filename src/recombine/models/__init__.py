@@ -1,0 +1,1 @@
+"""Networks: decoders, the renderer of single factors, and hand-written fast paths."""

@@ -1,0 +1,104 @@
+"""What every decoder offers: seeded weights, named layers, saving and loading."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from recombine.core.errors import InputError, StoreError
+from recombine.core.files import read_json, read_tensors, write_json, write_tensors
+from recombine.core.registry import Family
+from recombine.core.task import Shapes, Task
+from recombine.models.activations import capture, nonlinearities
+
+DECODERS = Family("decoder", (Task, Shapes))
+D = TypeVar("D", bound="Decoder")
+
+
+class Decoder(nn.Module):
+    """A network from code (batch, code) to image (batch, row, column).
+
+    Layer l, the activation after the l-th nonlinearity, is the output of the module named `layers.l.act`.
+
+    Attributes:
+        stacks: Whether several seeds train faster together, as one batched program, than one after the other.
+        inverse: Whether the network maps images to codes.
+    """
+
+    config: dict[str, Any]
+    kind: ClassVar[str]
+    stacks: ClassVar[bool] = False
+    inverse: ClassVar[bool] = False
+
+    def __init__(self, shapes: Task | Shapes) -> None:
+        super().__init__()
+        self.shapes = shapes.shapes if isinstance(shapes, Task) else shapes
+
+    def initialize(self: D, seed: int) -> D:
+        """Set all weights to the seed's initial ones, leaving torch's global random state as it was."""
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            torch.manual_seed(seed)
+            for module in self.modules():
+                if module is not self and hasattr(module, "reset_parameters"):
+                    module.reset_parameters()  # type: ignore[operator]
+        return self
+
+    def activations(self, inputs: Float[Tensor, "batch ..."]) -> dict[str, Tensor]:
+        """Every layer's activation: "in", "1", "2", …, "out"."""
+        names = nonlinearities(self)
+        with capture(self, names) as seen:
+            out = self(inputs)
+        return {"in": inputs, **{str(i): seen[name] for i, name in enumerate(names, 1)}, "out": out}
+
+    def check_input(self, given: Tensor, expected: tuple[int, ...], what: str) -> None:
+        if tuple(given.shape[1:]) != expected:
+            raise InputError(
+                f"This {type(self).__name__} takes {what} of shape (batch, {', '.join(map(str, expected))}). "
+                f"Got {tuple(given.shape)}. Build it from the task whose {what} it is given."
+            )
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json and model.safetensors; `recombine.models.decoders.load` or `from_pretrained` reads them."""
+        folder = Path(folder)
+        write_tensors(folder / "model.safetensors", self.state_dict())
+        write_json(
+            folder / "config.json",
+            {
+                "shapes": {k: list(v) if isinstance(v, tuple) else v for k, v in self.shapes._asdict().items()},
+                **self.config,
+            },
+        )
+
+    @classmethod
+    def from_pretrained(cls: type[D], folder: str | Path) -> D:
+        """Read what `save_pretrained` wrote."""
+        model = load(folder)
+        if not isinstance(model, cls):
+            raise StoreError(f"{folder} holds a {type(model).__name__}, not a {cls.__name__}.")
+        return model
+
+
+def load(folder: str | Path) -> Decoder:
+    """Read a decoder that `save_pretrained` wrote, of any kind, in evaluation mode. Nothing there is executed."""
+    folder = Path(folder)
+    config = read_json(folder / "config.json")
+    try:
+        given = config["shapes"]
+        rows, columns = map(int, given["output_shape"])
+        shapes = Shapes(int(given["code_size"]), (rows, columns), tuple(map(int, given["factor_sizes"])))
+        if min(shapes.code_size, *shapes.output_shape, *shapes.factor_sizes) < 1:
+            raise ValueError(f"shapes must be at least 1, got {shapes}")
+        model: Decoder = DECODERS.build({k: v for k, v in config.items() if k != "shapes"}, shapes)
+    except (KeyError, TypeError, ValueError, OverflowError, MemoryError, RuntimeError) as error:
+        raise StoreError(f"{folder / 'config.json'} does not describe a decoder: {error}") from error
+    tensors, _ = read_tensors(folder / "model.safetensors")
+    model.to(next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.get_default_dtype()))
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise StoreError(f"{folder / 'model.safetensors'} does not fit its config.json: {error}") from error
+    return model.eval()

@@ -1,0 +1,124 @@
+"""The convolutional decoder."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from recombine.core.errors import InputError
+from recombine.core.registry import Count
+from recombine.core.task import Shapes, Task
+from recombine.models.decoder import DECODERS, Decoder
+from recombine.models.fast_paths.quick_gradients import quick_convolutions
+
+FIRST_SIDE = 7
+
+
+@DECODERS.register("cnn")
+class CNN(Decoder):
+    """Transposed convolutions from a 1×1 code up to the image (SPEC: CNN(depth d, width h)).
+
+    Layer 1 spreads the code over 7×7 pixels (kernel 7). Then come `depth` layers: kernel 4, stride 2, doubling the
+    side until it reaches the image's, kernel 3, stride 1 from there on; ReLU after each. A last kernel-3 layer
+    gives the image, with no nonlinearity. Where the side is not 7·2^k the result is resized (bilinear).
+
+    What is a transposed convolution in the paper is computed here by what equals it and is faster: the first as a
+    matrix product, those of stride 1 as convolutions. Their initial weights are distributed as those of the
+    transposed ones. Activations and weights are channels-last.
+
+    Args:
+        shapes: The task, or its shapes.
+        depth: d ≥ 1, so that layers 1 … d + 1 have nonlinearities.
+        width: Channels of every hidden layer.
+    """
+
+    def __init__(self, shapes: Task | Shapes, depth: Count = 4, width: Count = 64) -> None:
+        super().__init__(shapes)
+        layers: OrderedDict[str, nn.Module] = OrderedDict()
+        layers["1"] = _layer(Spread(self.shapes.code_size, width))
+        side, goal = FIRST_SIDE, max(self.shapes.output_shape)
+        for index in range(2, depth + 2):
+            if side < goal:
+                layers[str(index)] = _layer(Doubling(width, width))
+                side *= 2
+            else:
+                layers[str(index)] = _layer(SameConvolution(width, width))
+        if side < goal:
+            needed = math.ceil(math.log2(goal / FIRST_SIDE))
+            raise InputError(
+                f"A CNN of depth {depth} reaches a side of {side} pixels, but the image is "
+                f"{self.shapes.output_shape[0]}×{self.shapes.output_shape[1]}. Use depth ≥ {needed}."
+            )
+        self.layers = nn.Sequential(layers)
+        self.out = SameConvolution(width, 1)
+        self.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue] (torch types it keyword-only)
+
+    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
+        self.check_input(code, (self.shapes.code_size,), "codes")
+        return self._resized(self.out(self.layers(code)).squeeze(1))
+
+    def training_forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
+        """`forward` with fewer passes over memory. It has first derivatives in reverse mode only."""
+        if code.device.type != "cpu" or torch.is_autocast_enabled("cpu"):  # not tried on others; mixed precisions
+            return self(code)
+        self.check_input(code, (self.shapes.code_size,), "codes")
+        first, *others = self.layers
+        parts = [*(layer.conv for layer in others), self.out]
+        parameters = [parameter for part in parts for parameter in (part.weight, part.bias)]
+        return self._resized(quick_convolutions(first(code), *parameters))
+
+    def _resized(self, image: Float[Tensor, "batch row column"]) -> Float[Tensor, "batch row2 column2"]:
+        if image.shape[-2:] == self.shapes.output_shape:
+            return image
+        shape = self.shapes.output_shape
+        return F.interpolate(image.unsqueeze(1), shape, mode="bilinear", align_corners=False).squeeze(1)
+
+
+def _layer(linear: nn.Module) -> nn.Module:
+    return nn.Sequential(OrderedDict(conv=linear, act=nn.ReLU()))
+
+
+class Spread(nn.ConvTranspose2d):
+    """A kernel-7 transposed convolution of a 1×1 input, computed as the one matrix product it is."""
+
+    def __init__(self, code_size: int, width: int) -> None:
+        super().__init__(code_size, width, FIRST_SIDE)
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, code: Float[Tensor, "batch code"]
+    ) -> Float[Tensor, "batch channel 7 7"]:
+        assert self.bias is not None
+        weight = self.weight.permute(0, 2, 3, 1).flatten(1)  # a view, the weights being channels-last
+        spread = torch.addmm(self.bias.repeat(FIRST_SIDE**2), code, weight)
+        return spread.unflatten(-1, (FIRST_SIDE, FIRST_SIDE, self.out_channels)).permute(0, 3, 1, 2)
+
+
+class Doubling(nn.ConvTranspose2d):
+    """A kernel-4, stride-2 transposed convolution. Its bias is added apart: oneDNN's gradient of it is 20× slower."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
+        super().__init__(inputs, outputs, 4, stride=2, padding=1, bias=bias)
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, image: Float[Tensor, "batch channel row column"]
+    ) -> Float[Tensor, "batch channel2 row2 column2"]:
+        doubled = F.conv_transpose2d(image, self.weight, stride=2, padding=1)
+        return doubled if self.bias is None else doubled + self.bias[:, None, None]
+
+
+class SameConvolution(nn.Conv2d):
+    """A kernel-3, stride-1 transposed convolution written as the convolution it equals, initialized as the former."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs, 3, padding=1)
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(self.out_channels * 9)
+        nn.init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            nn.init.uniform_(self.bias, -bound, bound)

@@ -1,0 +1,123 @@
+"""The factor-rendered decoder: the paper's architectural remedy."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from itertools import pairwise
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from recombine.core.errors import InputError
+from recombine.core.registry import Count
+from recombine.core.task import Shapes, Task
+from recombine.models.decoder import DECODERS, Decoder
+from recombine.models.fast_paths.quick_gradients import quick_low_rank, quick_prelu
+from recombine.models.forced_rendering.renderer import FactorRenderer
+
+ACTIVATIONS = {"prelu": nn.PReLU, "relu": nn.ReLU, "gelu": nn.GELU}
+
+
+@DECODERS.register("rendered")
+class FactorRendered(Decoder):
+    """A renderer and a small network on its channels.
+
+    The head is (activation, transposed 3×3 convolution) × depth, activation, 3×3 convolution to the image; by default
+    with as many channels as the renderer draws, as in the paper.
+
+    Args:
+        shapes: The task, or its shapes; the code must have one entry per factor value (one-hot, bump).
+        depth: Hidden convolutions of the head.
+        width: Channels of the hidden convolutions; as many as the renderer draws unless given.
+        rank: Modes per map, see FactorRenderer.
+        channels: Maps per factor value.
+        activation: "prelu" (the paper's), "relu" or "gelu".
+        padding: What the head's convolutions see beyond the image: "zeros" (the paper's), or "replicate", the pixels
+            of the border. Zeros end a band at the border, so that the maps must make up for it there, at each border
+            in its own way and not at all where borders meet outside training; replicated, a band goes on.
+    """
+
+    stacks = True
+
+    def __init__(
+        self,
+        shapes: Task | Shapes,
+        depth: Count = 2,
+        width: Count | None = None,
+        rank: Count | None = None,
+        channels: Count = 1,
+        activation: Literal["prelu", "relu", "gelu"] = "prelu",
+        padding: Literal["zeros", "replicate"] = "zeros",
+    ) -> None:
+        super().__init__(shapes)
+        self.activation = activation
+        self.padding = padding
+        if self.shapes.code_size != sum(self.shapes.factor_sizes):
+            raise InputError(
+                f"The rendered decoder needs a code with one entry per factor value ({sum(self.shapes.factor_sizes)}), "
+                f"such as onehot or bump. Got {self.shapes.code_size} entries."
+            )
+        self.renderer = FactorRenderer(self.shapes.factor_sizes, self.shapes.output_shape, rank, channels)
+        drawn = channels * len(self.shapes.factor_sizes)
+        widths = [drawn] + [width or drawn] * depth + [1]
+        replicate = padding == "replicate"
+        layers: OrderedDict[str, nn.Module] = OrderedDict()
+        for i, (inputs, outputs) in enumerate(pairwise(widths), 1):
+            convolution = (  # around a padded image the transposed one has two pixels to cut off, the other none
+                nn.ConvTranspose2d(inputs, outputs, 3, padding=2 if replicate else 1)
+                if i <= depth
+                else nn.Conv2d(inputs, outputs, 3, padding=0 if replicate else 1)
+            )
+            parts: list[tuple[str, nn.Module]] = [("act", ACTIVATIONS[activation]())]
+            parts += [("pad", nn.ReplicationPad2d(1))] if replicate else []
+            layers[str(i)] = nn.Sequential(OrderedDict([*parts, ("conv", convolution)]))
+        self.layers = nn.Sequential(layers)
+
+    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
+        self.check_input(code, (self.shapes.code_size,), "codes")
+        return self.layers(self.renderer(code)).squeeze(1)
+
+    def stacked_forward(
+        self, parameters: dict[str, Tensor], code: Float[Tensor, "seed batch code"]
+    ) -> Float[Tensor, "seed batch row column"]:
+        """The forward pass of several seeds at once.
+
+        A few channels are too few to keep a convolution busy, and grouped convolutions are slow. So the seeds'
+        kernels become the blocks of one dense kernel over all their channels (the seeds of the first channel, those of
+        the second, …): the zeros between cost less.
+        """
+        seeds = len(code)
+        image = self._draw_stacked(parameters, code)
+        for name, layer in self.layers.named_children():
+            act, conv = (dict(layer.named_children())[part] for part in ("act", "conv"))
+            if isinstance(act, nn.PReLU):
+                slopes = parameters[f"layers.{name}.act.weight"]
+                image = quick_prelu(image, slopes.flatten().repeat(image.shape[1] // seeds))
+            else:
+                image = act(image)
+            kernel = parameters[f"layers.{name}.conv.weight"]
+            if isinstance(conv, nn.ConvTranspose2d):  # of stride 1: the convolution with the turned kernel
+                kernel = kernel.transpose(1, 2).flip(-1, -2)
+            apart = torch.eye(seeds, dtype=kernel.dtype, device=kernel.device)
+            dense = torch.einsum("soihw,st->osithw", kernel, apart).flatten(0, 1).flatten(1, 2)
+            bias = parameters[f"layers.{name}.conv.bias"].T.flatten()
+            if self.padding == "replicate":
+                image = F.conv2d(F.pad(image, (1, 1, 1, 1), mode="replicate"), dense, bias)
+            else:
+                image = F.conv2d(image, dense, bias, padding=1)
+        return image.transpose(0, 1)
+
+    def _draw_stacked(
+        self, parameters: dict[str, Tensor], code: Float[Tensor, "seed batch code"]
+    ) -> Float[Tensor, "batch channel_seed row column"]:
+        maps = quick_low_rank(*(parameters[f"renderer.{name}"] for name in ("strengths", "rows", "columns")))
+        sizes = self.renderer.factor_sizes
+        channels, rows, columns = maps.shape[2:]
+        drawn = []
+        for block, own in zip(code.split(sizes, dim=-1), maps.split(sizes, dim=1)):
+            factor = (block @ own.flatten(2)).unflatten(-1, (channels, rows * columns))
+            drawn.append(factor.permute(1, 3, 2, 0).flatten(2))
+        return torch.cat(drawn, dim=2).unflatten(1, (rows, columns)).permute(0, 3, 1, 2)  # channels last in memory

@@ -1,0 +1,1 @@
+"""Hand-written gradients that compute the same as autograd, faster."""

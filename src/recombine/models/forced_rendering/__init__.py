@@ -1,0 +1,1 @@
+"""Forced rendering: every value of every factor owns an image."""

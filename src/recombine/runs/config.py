@@ -1,0 +1,203 @@
+"""The configuration of a run: everything its result depends on, and nothing else.
+
+    config = RunConfig.parse(["decoder.kind=mlp", "decoder.depth=4", "seed=1"])
+    config.hash                       # names the run
+    config.task(), config.model()     # what it describes
+
+Groups are scene, encoding, holdout, decoder and training, each with a `kind`, and the seed. A canonical
+configuration has every default filled in, so that two ways of writing the same run are one run.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import torch
+
+from recombine.core.encodings import ENCODINGS
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.core.holdouts import HOLDOUTS
+from recombine.core.registry import TOO_DEEP, Family, check_nesting, nearest
+from recombine.core.scenes import SCENES
+from recombine.core.task import Task
+from recombine.models.decoders import DECODERS, Decoder
+from recombine.training.data import check_data
+from recombine.training.objective import Objective
+from recombine.training.recipe import RECIPES, Training
+
+GROUPS: dict[str, Family] = {
+    "scene": SCENES,
+    "encoding": ENCODINGS,
+    "holdout": HOLDOUTS,
+    "decoder": DECODERS,
+    "training": RECIPES,
+}
+DEFAULTS: dict[str, Any] = {
+    "scene": {"kind": "bump", "factors": {"x": 28, "y": 28}},
+    "encoding": {"kind": "bump"},
+    "holdout": {"kind": "centre"},
+    "decoder": {"kind": "cnn"},
+    "training": {"kind": "paper"},
+    "seed": 0,
+}
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A checked, canonical configuration. Make one with `parse` or `from_dict`."""
+
+    scene: dict[str, Any]
+    encoding: dict[str, Any]
+    holdout: dict[str, Any]
+    decoder: dict[str, Any]
+    training: dict[str, Any]
+    seed: int
+
+    @classmethod
+    def parse(cls, overrides: Iterable[str], base: Mapping[str, Any] | None = None) -> RunConfig:
+        """Defaults (or a base configuration) changed by "group.key=value" strings; values are JSON or plain words."""
+        _check_mapping(base or {})
+        changed, malformed = override(base or {}, overrides)
+        return cls.from_dict(changed, malformed)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any], errors: Sequence[str] = ()) -> RunConfig:
+        """Check a nested configuration whose missing parts are defaults.
+
+        All errors are raised together, after those found before (`errors`).
+        """
+        _check_mapping(given)
+        errors = [*errors]
+        for name in given:
+            if name not in DEFAULTS:
+                errors.append(f"Unknown group {name!r}{nearest(str(name), DEFAULTS)}. Groups: {', '.join(DEFAULTS)}.")
+        canonical: dict[str, Any] = {}
+        for name, family in GROUPS.items():
+            part = given.get(name, DEFAULTS[name])
+            if not isinstance(part, Mapping):
+                errors.append(f"{name} must be a group of keys, for example {name}.kind=…. Got {part!r}.")
+                continue
+            part = {"kind": DEFAULTS[name]["kind"], **part}
+            factors = part.pop("factors", DEFAULTS[name]["factors"]) if name == "scene" else None
+            beside = ["factors"] if name == "scene" else []
+            try:
+                canonical[name] = family.validate(part, prefix=f"{name}.", beside=beside).model_dump()
+            except InputError as error:
+                errors.append(str(error))
+            if name == "scene":
+                try:
+                    canonical.setdefault(name, {})["factors"] = FactorSpace.from_config(factors).to_config()
+                except InputError as error:
+                    errors += [f"scene.factors is wrong: {line}" for line in str(error).splitlines()]
+                    errors[-1] += " Example: scene.factors.x=32 scene.factors.y=32."
+        seed = given.get("seed", DEFAULTS["seed"])
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+            errors.append(f"seed must be a whole number from 0 to 2^63 − 1. Got {seed!r}.")
+        if errors:
+            raise InputError("\n".join(errors))
+        return cls(**canonical, seed=seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The canonical configuration, JSON-able."""
+        return copy.deepcopy({name: getattr(self, name) for name in DEFAULTS})
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    @cached_property
+    def hash(self) -> str:
+        """16 hexadecimal digits that name the run."""
+        return _hash(self.to_dict())
+
+    @cached_property
+    def seedless_hash(self) -> str:
+        """The same for all seeds of a configuration."""
+        return _hash({k: v for k, v in self.to_dict().items() if k != "seed"})
+
+    def task(self) -> Task:
+        """The task it describes; a hold-out that does not fit is an error."""
+        scene_config = {k: v for k, v in self.scene.items() if k != "factors"}
+        space = FactorSpace.from_config(self.scene["factors"])
+        decoder = cast("type[Decoder]", DECODERS.components[self.decoder["kind"]])
+        return Task(
+            SCENES.build(scene_config, space),
+            ENCODINGS.build(self.encoding, space),
+            HOLDOUTS.build(self.holdout, space),
+            allow_unseen=self.training["allow_unseen"],
+            inverse=decoder.inverse,
+        )
+
+    def model(self, task: Task | None = None) -> Decoder:
+        """The decoder it describes, with its seed's initial weights."""
+        return DECODERS.build(self.decoder, task or self.task()).initialize(self.seed)
+
+    def check(self) -> None:
+        """Raise if its parts do not fit together: what only shows when they are built."""
+        task = self.task()
+        task.encoding.check()
+        model, recipe = self.model(task), self.recipe()
+        check_data(task, recipe)
+        values = task.space.values(torch.zeros(2, dtype=torch.long))
+        with torch.no_grad():  # loss terms refuse a model that they have nothing to say about
+            Objective(model, recipe.loss_terms())(task.inputs(values), task.targets(values), 0.0)
+
+    def recipe(self) -> Training:
+        return cast("Training", RECIPES.validate(self.training))
+
+
+def _check_mapping(given: Any) -> None:
+    if not isinstance(given, Mapping):
+        raise InputError(f"A configuration is a JSON object with groups {', '.join(DEFAULTS)}. Got {given!r}.")
+    check_nesting(given)
+
+
+def _hash(config: Mapping[str, Any]) -> str:
+    scene = {**config["scene"], "factors": list(config["scene"]["factors"].items())}  # their order is part of the task
+    canonical = json.dumps({**config, "scene": scene}, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
+    """Apply "a.b=value" strings to a nested configuration; also returns complaints about strings of another form.
+
+    Choosing another `kind` drops the group's old keys, whatever the order of the strings.
+    """
+    config: dict[str, Any] = copy.deepcopy({**DEFAULTS, **base})
+    errors, pairs = [], []
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        parts = key.strip().split(".")
+        if not equals or not all(parts):
+            errors.append(f"{text!r} is not of the form key=value, for example decoder.width=128.")
+        else:
+            pairs.append((parts, plain_value(value)))
+    for parts, value in sorted(pairs, key=lambda pair: pair[0][1:] != ["kind"]):  # kinds first
+        node = config
+        for part in parts[:-1]:
+            child = node.get(part)
+            node[part] = child if isinstance(child, dict) else {}
+            node = node[part]
+        usual = DEFAULTS[parts[0]]["kind"] if parts[0] in GROUPS else None
+        if parts[1:] == ["kind"] and node.get("kind", usual) != value:
+            kept = {"factors": node["factors"]} if parts[0] == "scene" and "factors" in node else {}
+            config[parts[0]] = {"kind": value, **kept}
+        else:
+            node[parts[-1]] = value
+    return config, errors
+
+
+def plain_value(text: str) -> Any:
+    """JSON where it is JSON (numbers, true, null, lists), a plain word otherwise."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+    except RecursionError:
+        raise InputError(f"{text[:20]}…: {TOO_DEEP}") from None

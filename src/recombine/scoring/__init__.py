@@ -1,0 +1,1 @@
+"""How well a model does on every cell: metrics, scores, intervals."""

@@ -1,0 +1,51 @@
+"""What a model makes of chosen cells, beside the truth: as arrays and as a figure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from recombine.core.errors import InputError
+from recombine.core.task import Task
+from recombine.models.activations import precision
+from recombine.plotting.images import show_image
+from recombine.plotting.style import new_figure
+
+
+def render(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> tuple[np.ndarray, np.ndarray]:
+    """Truth and output images of cells."""
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    values = task.space.values(cells).to(device, precision(model))
+    was_training = model.training
+    try:
+        with torch.no_grad():
+            outputs = model.eval()(task.inputs(values))
+    finally:
+        model.train(was_training)
+    return task.targets(values).cpu().numpy(), outputs.cpu().numpy()
+
+
+def samples(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> Figure:
+    """Truth above output for chosen cells; held-out ones are framed in red."""
+    if task.inverse:
+        raise InputError(
+            "Samples show images, and this task goes from images to codes. Look at `scores.plot_landscape()` instead."
+        )
+    truth, outputs = render(model, task, cells)
+    held = task.holdout.mask.ravel()[cells.numpy()]
+    values = task.space.values(cells).tolist()
+    figure = new_figure(1.2 * len(cells) + 0.6, 2.9)
+    axes = figure.subplots(2, len(cells), squeeze=False)
+    for column in range(len(cells)):
+        place = ", ".join(f"{name}={v:g}" for name, v in zip(task.space.names, values[column]))
+        style: dict[str, Any] = {"held_out": bool(held[column]), "row_0": task.scene.row_0}
+        show_image(axes[0, column], truth[column], place, **style)
+        show_image(axes[1, column], outputs[column], **style)
+    axes[0, 0].set_ylabel("truth")
+    axes[1, 0].set_ylabel("output")
+    return figure

@@ -1,0 +1,1 @@
+"""What all studies share: profiles, claims, verdicts, the output folder."""

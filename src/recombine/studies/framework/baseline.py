@@ -1,0 +1,67 @@
+"""The runs that several studies look at, built in one place so that they are the same runs.
+
+cnn(profile, "ramp", depth=4, seed=0)                    # bumps only, centre held out
+cnn(profile, "bump", depth=4, seed=0, holdout="corner")
+mlp(profile, "bump", depth=5, seed=0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from recombine.runs.config import RunConfig
+from recombine.studies.framework.profiles import Profile
+
+CODES = ("bump", "ramp", "onehot", "positional")
+TWO_CODES = ("bump", "ramp")  # those that the studies of layers and outputs compare
+CODE_LABELS = {"bump": "bump code", "ramp": "ramp code", "onehot": "one-hot code", "positional": "positional code"}
+HOLDOUTS = ("centre", "corner")
+REMEDY = [  # what the studies of forced rendering by data share
+    "encoding.kind=bump",
+    "holdout.kind=centre",
+    "decoder.kind=cnn",
+    "decoder.depth=4",
+    "decoder.width=32",
+    "training.kind=recommended",
+]
+PAPER_RECIPE = ("training.kind=paper",)  # what the paper profile puts in place of it: batch 32, constant rate 1e-3
+REMEDY_STEPS = 1000  # an epoch of 56 stripes is short: lengths are given in steps, the same for every number of bumps
+
+
+def square(side: int) -> list[str]:
+    """An N × N plane."""
+    return [f"scene.factors.x={side}", f"scene.factors.y={side}"]
+
+
+def centre(side: int) -> list[str]:
+    """The middle that is held out: 6 … 22 at N = 28, in proportion at other sides."""
+    return ["holdout.kind=centre", f"holdout.lo={round(6 * side / 28)}", f"holdout.hi={round(22 * side / 28)}"]
+
+
+def corner(side: int) -> list[str]:
+    """The corner that is held out: from 12 on at N = 32, in proportion at other sides."""
+    return ["holdout.kind=corner", f"holdout.threshold={round(12 * side / 32)}"]
+
+
+def cnn(profile: Profile, code: str, depth: int, seed: int, holdout: str = "centre") -> RunConfig:
+    """A CNN trained on bumps."""
+    decoder = ["decoder.kind=cnn", f"decoder.depth={depth}", f"decoder.width={profile.width}"]
+    recipe = profile.ramp_recipe if code == "ramp" else profile.recipe
+    return _run(profile, code, holdout, [*decoder, *recipe], seed)
+
+
+def two_codes(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
+    """(code, seed) → a CNN of the standard depth trained on bumps, centre held out."""
+    return {(code, seed): cnn(profile, code, profile.standard_depth, seed) for code in TWO_CODES for seed in seeds}
+
+
+def mlp(profile: Profile, code: str, depth: int, seed: int) -> RunConfig:
+    """An MLP trained on bumps, centre held out."""
+    width = profile.mlp_ramp_width if code == "ramp" else profile.mlp_width
+    decoder = ["decoder.kind=mlp", f"decoder.depth={depth}", f"decoder.width={width}"]
+    return _run(profile, code, "centre", [*decoder, *profile.mlp_recipe], seed)
+
+
+def _run(profile: Profile, code: str, holdout: str, words: Sequence[str], seed: int) -> RunConfig:
+    held = centre(profile.side) if holdout == "centre" else corner(profile.side)
+    return RunConfig.parse([*square(profile.side), f"encoding.kind={code}", *held, *words, f"seed={seed}"])

@@ -1,0 +1,152 @@
+"""What the figures of all studies share: colours, labels, curves over seeds, pictures of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from recombine.core.holdouts import Holdout
+from recombine.core.task import Task
+from recombine.diagnostics.findings import Part
+from recombine.runs.config import RunConfig
+from recombine.runs.store import StoredRun
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")  # Okabe and Ito's
+SMALL = 8
+BRIGHTNESS = "brightness 0 … 1 shown as its square root"
+
+
+def seeds_note(seeds: Iterable[int]) -> str:
+    """ "3 seeds"."""
+    count = len(set(seeds))
+    return f"{count} {'seed' if count == 1 else 'seeds'}"
+
+
+def task_of(config: Mapping[str, Any]) -> Task:
+    """The task of a configuration kept in a study's facts."""
+    return RunConfig.from_dict(config).task()
+
+
+def spread_cells(holdout: Holdout, ood: int, trained: int = 0) -> Int[Tensor, " cell"]:
+    """Some ID cells, then some OOD cells, spread evenly over both."""
+    return torch.cat([_evenly(holdout.id_cells, trained), _evenly(holdout.ood_cells, ood)])
+
+
+def _evenly(cells: Int[Tensor, " cell"], count: int) -> Int[Tensor, " picked"]:
+    return cells[((torch.arange(count) + 0.5) * len(cells) / max(count, 1)).long()]
+
+
+def over_seeds(
+    ax: Axes,
+    rows: Sequence[Mapping[str, Any]],
+    x: str,
+    y: str,
+    *,
+    colour: str,
+    marker: str = "o",
+    label: str = "",
+    **style: Any,
+) -> None:
+    """The mean over seeds as a line, with the range over seeds shaded."""
+    places = list(dict.fromkeys(row[x] for row in rows))
+    groups = [[row[y] for row in rows if row[x] == place and np.isfinite(row[y])] for place in places]
+    kept = [(place, group) for place, group in zip(places, groups) if group]
+    if not kept:
+        return
+    at = [place for place, _ in kept]
+    means = [float(np.mean(group)) for _, group in kept]
+    ax.plot(at, means, color=colour, marker=marker, ms=3.5, lw=1.2, label=label, **style)
+    ax.fill_between(at, [min(g) for _, g in kept], [max(g) for _, g in kept], color=colour, alpha=0.18, lw=0)
+
+
+def shades(count: int) -> list[str]:
+    """Colours of an ordered series, dark to light."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colour) for colour in colormaps["viridis"](np.linspace(0, 0.88, max(count, 2)))]
+
+
+def tidy(ax: Axes) -> None:
+    """Axes of a curve: a faint grid, no box."""
+    ax.grid(axis="y", color="0.9")
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(labelsize=SMALL)
+
+
+def picture_rows(
+    lines: Mapping[str, Float[np.ndarray, "shown row column"]],
+    places: Float[np.ndarray, "shown factor"],
+    held: Sequence[bool],
+    note: str,
+    *,
+    size: float = 1.1,
+    row_0: Literal["bottom", "top"] = "bottom",
+) -> Figure:
+    """One line of images per entry, the same cells in every column; held-out ones are framed in red.
+
+    The note below is completed by how brightness is shown.
+    """
+    from recombine.plotting.images import show_image
+    from recombine.plotting.style import new_figure
+
+    longest = max(len(part) for name in lines for part in name.splitlines())
+    figure = new_figure(size * len(places) + 0.4 + 0.075 * longest, size * len(lines) + 0.65)
+    axes = figure.subplots(len(lines), len(places), squeeze=False)
+    for line, (name, images) in enumerate(lines.items()):
+        for column, place in enumerate(places):
+            label = ", ".join(f"{value:g}" for value in place) if line == 0 else ""
+            show_image(axes[line, column], images[column], label, held_out=bool(held[column]), row_0=row_0)
+        axes[line, 0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=SMALL)
+    figure.supxlabel(f"{note} · {BRIGHTNESS}", fontsize=SMALL)
+    return figure
+
+
+def grid_outputs(model: nn.Module, task: Task) -> tuple[Float[Tensor, "cell ..."], Float[Tensor, "cell ..."]]:
+    """What a decoder makes of every cell, and what it should."""
+    from recombine.scoring.outputs import render
+
+    parts = [render(model, task, cells) for cells in task.space.chunks()]
+    truth, outputs = (torch.from_numpy(np.concatenate([part[i] for part in parts])) for i in (0, 1))
+    return outputs, truth
+
+
+def by_layer(part: Part, prefix: str) -> dict[int, Float[np.ndarray, "..."]]:
+    """The arrays called `prefix` + layer number, by number."""
+    found = {int(name.removeprefix(prefix)): a for name, a in part.arrays.items() if name.startswith(prefix)}
+    return dict(sorted(found.items()))
+
+
+def keep_samples(part: Part, name: str, run: StoredRun, shown: int) -> None:
+    """Keep a run's images of unseen cells as `outputs/name`, with `cells`, `truth` and the fact `config`.
+
+    Only the first run of a name is kept; all runs of a part must have the same hold-out.
+    """
+    from recombine.scoring.outputs import render
+
+    if f"outputs/{name}" in part.arrays:
+        return
+    cells = spread_cells(run.task.holdout, shown)
+    truth, outputs = render(run.model, run.task, cells)
+    part.facts.setdefault("config", run.config.to_dict())
+    part.arrays.update({"cells": cells.numpy(), "truth": truth, f"outputs/{name}": outputs})
+
+
+def kept_samples(part: Part, note: str, *, label: str = "{}", size: float = 0.95) -> Figure:
+    """Truth above what `keep_samples` kept, a line for each name."""
+    space = task_of(part.facts["config"]).space
+    lines = {label.format(name): images for name, images in part.by_layer("outputs").items()}
+    places = space.values(torch.from_numpy(part.arrays["cells"])).numpy()
+    note += " · one seed"
+    return picture_rows({"truth": part.arrays["truth"], **lines}, places, [True] * len(places), note, size=size)

@@ -1,0 +1,216 @@
+"""What several studies ask of every layer of a run: probes, factorization, volume element; computed once per run.
+
+found = look(run)
+found.rows                       # a row per layer
+found.volumes                    # layer → log₁₀ dv of every cell
+found.warp                       # how the output's dv departs from that of the true images
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from recombine.core.holdouts import Holdout
+from recombine.diagnostics.model.layers import IN, OUT
+from recombine.diagnostics.numerics.geometry import Geometry, metric_tensor_exact, metric_tensor_finite_difference
+from recombine.diagnostics.numerics.probes import SCORES, Probes, linear_probes
+from recombine.runs.store import Store, StoredRun
+from recombine.studies.framework.figure_style import SMALL, over_seeds, shades, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FLAT = 0.05  # a map whose log₁₀ dv varies less than this is shown as even: rounding errors are no pattern
+
+
+@dataclass(frozen=True, eq=False)
+class Layerwise:
+    """A run layer by layer.
+
+    Attributes:
+        rows: For each layer its number (0 is the code), name, kind (in, hidden, out), factorization in both ways from
+            exact derivatives and from finite differences, mean log₁₀ dv on ID and OOD cells, and R² of the probes
+            (mean over factors).
+        volumes: Layer number → log₁₀ dv of every cell, from exact derivatives.
+        warp: Of the output, see `warp`.
+    """
+
+    rows: list[dict[str, Any]]
+    volumes: dict[int, Float[np.ndarray, " cell"]]
+    warp: dict[str, float]
+
+
+def look(run: StoredRun) -> Layerwise:
+    """All of it. The last runs looked at are remembered, as long as their weights are the same."""
+    return _look(run.path, run.facts["files"]["model/model.safetensors"])
+
+
+@lru_cache(maxsize=512)
+def _look(path: Path, weights: str) -> Layerwise:
+    run = Store(path.parent).load(path.name)
+    task = run.task
+    exact = metric_tensor_exact(run.model, task.space, task.inputs)
+    differences = metric_tensor_finite_difference(run.model, task.space, task.inputs)
+    probes = linear_probes(run.model, task.space, task.inputs, task.holdout)
+    held = task.holdout.mask.ravel()
+    rows = []
+    for number, name in enumerate(exact.layers):
+        kind = {IN: "in", OUT: "out"}.get(name, "hidden")
+        rows.append({"layer": number, "name": name, "kind": kind, **_scores(exact, differences, name, held),
+                     **_read_out(probes, name, task.space.names)})  # fmt: skip
+    volumes = {number: layer.log_volume for number, layer in enumerate(exact.layers.values())}
+    return Layerwise(rows, volumes, warp(exact[OUT].log_volume, true_log_volume(run), task.holdout))
+
+
+def _scores(exact: Geometry, differences: Geometry, name: str, held: Bool[np.ndarray, " cell"]) -> dict[str, float]:
+    layer, coarse = exact[name], differences[name]
+    return {
+        "factorization": layer.factorization_pointwise().overall,
+        "factorization_ratio_of_means": layer.factorization_ratio_of_means().overall,
+        "factorization_ood": layer.factorization_pointwise(held).overall,
+        "factorization_differences": coarse.factorization_pointwise().overall,
+        "factorization_differences_ratio_of_means": coarse.factorization_ratio_of_means().overall,
+        "log_volume_id": mean(layer.log_volume[~held]),
+        "log_volume_ood": mean(layer.log_volume[held]),
+    }
+
+
+def _read_out(probes: Probes, name: str, factors: Sequence[str]) -> dict[str, float]:
+    return {f"r2_{score}": float(np.mean([probes[name, factor, score].r2 for factor in factors])) for score in SCORES}
+
+
+def true_log_volume(run: StoredRun) -> Float[np.ndarray, " cell"]:
+    """log₁₀ dv of the true images themselves: even inside the plane, less where images are cut at its border."""
+    return metric_tensor_exact(run.task.targets, run.task.space)[OUT].log_volume
+
+
+def warp(
+    log_volume: Float[np.ndarray, " cell"], truth: Float[np.ndarray, " cell"], holdout: Holdout
+) -> dict[str, float]:
+    """How an output's dv departs from that of the true images, d = log₁₀ dv − log₁₀ dv of the truth.
+
+    Returns:
+        distortion_id, distortion_ood: Mean |d| over ID and OOD cells.
+        warp: Mean d over OOD cells minus mean d over ID cells: negative if the hold-out is shrunk.
+        roughness_ood: See `roughness`.
+    """
+    held, d = holdout.mask.ravel(), log_volume - truth
+    return {
+        "distortion_id": mean(np.abs(d[~held])),
+        "distortion_ood": mean(np.abs(d[held])),
+        "warp": mean(d[held]) - mean(d[~held]),
+        "roughness_ood": roughness(log_volume, holdout),
+    }
+
+
+def roughness(log_volume: Float[np.ndarray, " cell"], holdout: Holdout) -> float:
+    """Mean absolute difference of log₁₀ dv between neighbouring cells that are both held out."""
+    plane = np.where(holdout.mask, log_volume.reshape(holdout.space.shape), math.nan)
+    return mean(np.concatenate([np.abs(np.diff(plane, axis=axis)).ravel() for axis in range(plane.ndim)]))
+
+
+def mean(values: Float[np.ndarray, "..."]) -> float:
+    """Without NaNs; NaN if there is nothing else."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else math.nan
+
+
+def before_output(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows from the code to the last hidden layer."""
+    return [row for row in rows if row["kind"] != "out"]
+
+
+def loss_of_factorization(rows: Sequence[dict[str, Any]], *, per_layer: bool = False) -> float:
+    """F of the code minus F of the last hidden layer of one run."""
+    kept = before_output(rows)
+    return (kept[0]["factorization"] - kept[-1]["factorization"]) / (kept[-1]["layer"] if per_layer else 1)
+
+
+def trend(rows: Sequence[dict[str, Any]], column: str) -> float:
+    """Spearman's rank correlation of a score with the layer number, code to last hidden layer; 0 for a constant."""
+    from scipy.stats import rankdata
+
+    kept = before_output(rows)
+    scores = np.array([row[column] for row in kept])
+    if not np.isfinite(scores).all():
+        return math.nan
+    if len(np.unique(scores)) == 1:
+        return 0.0
+    return float(np.corrcoef(rankdata(scores), np.arange(len(kept)))[0, 1])
+
+
+def curves(
+    ax: Axes, rows: Sequence[dict[str, Any]], column: str, depths: Sequence[int], *, label: str = "depth {}"
+) -> None:
+    """A score by layer, a line per depth, mean and range over seeds."""
+    for depth, shade, marker in zip(depths, shades(len(depths)), "os^Dv<>Ph*" * 2):
+        chosen = [row for row in rows if row["depth"] == depth]
+        over_seeds(ax, chosen, "layer", column, colour=shade, marker=marker, label=label.format(depth))
+    tidy(ax)
+    ax.set_xticks(range(1 + max((row["layer"] for row in rows), default=0)))
+    ax.set_xlabel("layer (0: code, last: image)", fontsize=SMALL)
+
+
+def volume_maps(
+    lines: dict[str, dict[int, Float[np.ndarray, " cell"]]], holdout: Callable[[str], Holdout], title: str
+) -> Figure:
+    """log₁₀ dv over the grid, a line of maps per entry and a column per layer, each map on its own scale.
+
+    Args:
+        lines: Label of the line → layer number → map.
+        holdout: Label → hold-out to outline.
+        title: Above all.
+    """
+    from recombine.plotting.grids import grid_axes, outline
+    from recombine.plotting.style import new_figure
+
+    columns = max(len(maps) for maps in lines.values())
+    figure = new_figure(1.62 * columns + 0.7, 1.55 * len(lines) + 0.75)
+    axes = figure.subplots(len(lines), columns, squeeze=False)
+    lowest = {column: row for row, maps in enumerate(lines.values()) for column in range(len(maps))}
+    for row, (line, (label, maps)) in enumerate(zip(axes, lines.items())):
+        split = holdout(label)
+        across, up = split.space.names[:2]
+        for ax in line[len(maps) :]:
+            ax.axis("off")
+        for column, (ax, (number, values)) in enumerate(zip(line, maps.items())):
+            known = values[np.isfinite(values)]
+            low, high = np.quantile(known, [0.01, 0.99]) if len(known) else (0.0, 1.0)
+            if high - low < FLAT:
+                low, high = (low + high - FLAT) / 2, (low + high + FLAT) / 2
+            grid_axes(split.space, ax)
+            ax.set_facecolor("0.85")
+            plane = values.reshape(split.space.shape).T
+            picture = ax.imshow(plane, origin="lower", cmap="viridis", vmin=low, vmax=high, interpolation="nearest")
+            outline(split, ax, linewidths=1.0)
+            ax.set_xticks([])
+            ax.set_yticks([])
+            ax.set_xlabel(across if lowest[column] == row else "", fontsize=SMALL)
+            ax.set_ylabel(up, fontsize=SMALL, rotation=0, ha="right", va="center")
+            bar = figure.colorbar(picture, ax=ax, shrink=0.85, pad=0.03)
+            bar.ax.tick_params(labelsize=6)
+            bar.locator = _few_ticks()
+            bar.update_ticks()
+            ax.set_title(_layer_label(number, len(maps)), fontsize=SMALL, pad=3)
+        line[0].set_ylabel(f"{label}\n{up}", fontsize=SMALL, rotation=90, ha="center", va="bottom")
+    figure.suptitle(f"{title}\neach map on its own scale, cut to its 1–99 % quantiles", fontsize=9)
+    return figure
+
+
+def _few_ticks() -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(3)
+
+
+def _layer_label(number: int, count: int) -> str:
+    return "code" if number == 0 else "image" if number == count - 1 else f"layer {number}"

@@ -1,0 +1,185 @@
+"""The folder a reproduction writes: figures, tables, arrays, verdicts, and the runs behind them.
+
+    DIR/reproduce.json        the profile, and of every call: command, seeds, start, end, runs trained, time per study
+    DIR/claims.json           the verdicts
+    DIR/tables/<study>.json   which runs the rows are of, and what is in the other files
+    DIR/tables/<study>-<table>.csv, DIR/arrays/<study>.safetensors
+    DIR/figures/R05_….png and .pdf
+    DIR/runs/                 the store
+
+Saved rows are used again as long as the runs, the profile and the study's version are the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recombine.core.errors import InputError, StoreError
+from recombine.core.files import file_digest, read_json, write_bytes, write_json
+from recombine.diagnostics.diagnosis_files import read_part, write_part
+from recombine.diagnostics.findings import Part
+from recombine.runs.store import Store
+from recombine.studies.framework.study import Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMAT = "recombine-reproduce-1"
+DPI = 110
+
+
+class Output:
+    """An output folder.
+
+    Args:
+        root: The folder; made when something is written.
+        profile: Name of the profile; a folder with results of another one is refused.
+
+    Raises:
+        InputError: if it is a file, or holds something else than a reproduction with this profile.
+    """
+
+    def __init__(self, root: Path, profile: str) -> None:
+        self.root, self.profile = Path(root), profile
+        self.store = Store(self.root / "runs")
+        try:
+            if self.root.exists() and not self.root.is_dir():
+                raise InputError(f"{self.root} is a file; the output is a folder. Choose another --out.")
+            if not self.root.exists() or not any(self.root.iterdir()):
+                return
+        except OSError as error:
+            raise InputError(f"{self.root} cannot be used: {error.strerror}. Choose another --out.") from error
+        if not self.main.is_file() or self.about().get("format") != FORMAT:
+            raise InputError(
+                f"{self.root} holds something else than a reproduction (no reproduce.json of ours). "
+                "Choose another --out, or an empty folder."
+            )
+        found = self.about().get("profile")
+        if found != profile:
+            raise InputError(
+                f"{self.root} holds results of the profile {found!r}. Choose another --out for {profile!r}."
+            )
+
+    @property
+    def main(self) -> Path:
+        return self.root / "reproduce.json"
+
+    def about(self) -> dict[str, Any]:
+        """reproduce.json; empty if there is none yet."""
+        found = read_json(self.main) if self.main.is_file() else {}
+        return found if isinstance(found, dict) else {}
+
+    def write_about(self, facts: Mapping[str, Any]) -> None:
+        write_json(self.main, {"format": FORMAT, "profile": self.profile, **facts})
+
+    def save(self, study: Study, part: Part, runs: Mapping[str, str], seeds: Iterable[int]) -> None:
+        """Write a study's rows; the JSON that says what they are of comes last."""
+        main = self._sidecar(study.key)
+        main.unlink(missing_ok=True)
+        entry, files = write_part(part, self.root / "tables", self.root / "arrays")
+        digests = {str(path.relative_to(self.root)): file_digest(path) for path in files}
+        write_json(main, {"format": FORMAT, **self._of(study, runs, seeds), "part": entry, "files": digests})
+
+    def saved(self, study: Study, runs: Mapping[str, str], seeds: Iterable[int]) -> Part | None:
+        """A study's saved rows if they are of these runs; None otherwise, also if a file was changed."""
+        try:
+            content = read_json(self._sidecar(study.key))
+            wanted = self._of(study, runs, seeds)
+            if not isinstance(content, dict) or any(content.get(key) != value for key, value in wanted.items()):
+                return None
+            return self._read(study.key, content)
+        except StoreError:
+            return None
+
+    def load(self, key: str, *, arrays: bool = True) -> Part:
+        """A study's saved rows, whatever runs they are of; an error if they are missing or were changed.
+
+        Without `arrays` only the tables are read: all that verdicts need.
+        """
+        content = read_json(self._sidecar(key))
+        if not arrays:
+            tables = {name: digest for name, digest in content["files"].items() if name.startswith("tables/")}
+            content = {**content, "files": tables, "part": {**content["part"], "arrays": []}}
+        return self._read(key, content)
+
+    def _read(self, key: str, content: Any) -> Part:
+        try:
+            for name, digest in content["files"].items():
+                path = self.root / name
+                if not path.resolve().is_relative_to(self.root.resolve()) or not path.is_file():
+                    raise StoreError(f"{path} is missing. Run the same `recombine reproduce` command again.")
+                if file_digest(path) != digest:
+                    raise StoreError(f"{path} was changed. Run the same `recombine reproduce` command again.")
+            return read_part(key, content["part"], self.root / "tables", self.root / "arrays")
+        except (KeyError, TypeError, AttributeError, OSError) as error:
+            raise StoreError(f"{self._sidecar(key)} cannot be read: {error!r}. Run the command again.") from error
+
+    def seeds_of(self, key: str) -> list[int]:
+        """The seeds of a study's saved rows."""
+        return [int(seed) for seed in read_json(self._sidecar(key))["seeds"]]
+
+    def _of(self, study: Study, runs: Mapping[str, str], seeds: Iterable[int]) -> dict[str, Any]:
+        return {"study": study.key, "version": study.version, "profile": self.profile, "seeds": list(seeds),
+                "runs": dict(sorted(runs.items()))}  # fmt: skip
+
+    def _sidecar(self, key: str) -> Path:
+        return self.root / "tables" / f"{key}.json"
+
+    def draw(self, study: Study, part: Part) -> list[Path]:
+        """Every figure of a study as PNG and PDF; those there are kept if neither rows nor drawing code changed."""
+        main = self.root / "figures" / f"{study.key}.json"
+        of = {"rows": file_digest(self._sidecar(study.key)), "code": _drawing_code()}
+        with contextlib.suppress(StoreError):  # missing or unreadable: draw
+            found = read_json(main)
+            names = found.get("files") if isinstance(found, dict) else None
+            drawn = [self.root / "figures" / Path(str(name)).name for name in names or []]
+            if found == {**of, "files": names} and all(path.is_file() for path in drawn):
+                return drawn
+        written = self._write_figures(study.plot(part))
+        write_json(main, {**of, "files": [path.name for path in written]})
+        return written
+
+    def _write_figures(self, figures: Mapping[str, Figure]) -> list[Path]:
+        """Without dates in them, so that equal figures are equal files."""
+        written = []
+        for name, figure in figures.items():
+            formats: dict[str, dict[str, Any]] = {"png": {"dpi": DPI}, "pdf": {"metadata": {"CreationDate": None}}}
+            for ending, options in formats.items():
+                content = io.BytesIO()
+                figure.savefig(content, format=ending, **options)
+                figure.set_layout_engine("none")  # it is laid out by now; doing so again takes most of the time
+                written.append(self.root / "figures" / f"{name}.{ending}")
+                write_bytes(written[-1], content.getvalue())
+        return written
+
+    def claims(self) -> list[dict[str, Any]]:
+        """claims.json; empty if there is none yet, or none that can be read: every study gives its verdicts anew."""
+        try:
+            found = read_json(self.root / "claims.json")
+        except StoreError:
+            found = []
+        return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+    def write_claims(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Put verdicts into claims.json; those of other claims stay. Returns all of them."""
+        from recombine.studies.framework.study import natural
+
+        together = {row["claim"]: dict(row) for row in [*self.claims(), *rows] if "claim" in row}
+        ordered = sorted(together.values(), key=lambda row: natural(row["claim"]))
+        write_json(self.root / "claims.json", ordered)
+        return ordered
+
+
+def _drawing_code() -> str:
+    """A digest of the code that draws figures: all studies', as they share much of it."""
+    from recombine.plotting import style as figures
+
+    total = hashlib.sha256()
+    for source in (Path(figures.__file__), *sorted(Path(__file__).parent.glob("*.py"))):
+        total.update(source.read_bytes())
+    return total.hexdigest()

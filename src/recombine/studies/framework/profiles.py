@@ -1,0 +1,145 @@
+"""How large a reproduction is: `quick` for two cores and about an hour, `standard` for a workday, `paper` for a GPU.
+
+A profile fixes what all studies share. What concerns one study only stands in that study's file, by profile name, and
+is picked by `profile.of(SIZES)`. `smoke` is for tests: it shows that everything runs, and nothing about the claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from recombine.core.errors import InputError
+from recombine.core.registry import nearest
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What all studies share.
+
+    Attributes:
+        name: How it is called.
+        purpose: For whom it is.
+        seeds: How many, unless said otherwise: 0, 1, …
+        side: N.
+        width: Channels of the CNNs.
+        depths: Depths of the CNNs.
+        mlp_depths: Depths of the MLPs.
+        mlp_width, mlp_ramp_width: Units per layer of MLPs with population codes and with the ramp.
+        recipe: Overrides for the training of CNNs on bumps.
+        ramp_recipe: The same with the ramp code, which takes longer to learn.
+        mlp_recipe: The same for MLPs.
+        digits: Images of the digits 0 … 9 for the study of rotation, packed as in a configuration; the package's
+            unless given.
+    """
+
+    name: str
+    purpose: str
+    seeds: int
+    side: int
+    width: int
+    depths: tuple[int, ...]
+    mlp_depths: tuple[int, ...]
+    mlp_width: int
+    mlp_ramp_width: int
+    recipe: tuple[str, ...]
+    ramp_recipe: tuple[str, ...]
+    mlp_recipe: tuple[str, ...]
+    digits: tuple[str, ...] | None = None
+
+    def of(self, sizes: Mapping[str, T]) -> T:
+        """A study's own sizes for this profile."""
+        return sizes[self.name]
+
+    @property
+    def standard_depth(self) -> int:
+        """The depth of studies that look at one: 4, or the next one there is."""
+        return min(self.depths, key=lambda depth: abs(depth - 4))
+
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            name="smoke",
+            purpose="tests: everything runs, nothing is learnt",
+            seeds=2,
+            side=12,
+            width=8,
+            depths=(2, 3),
+            mlp_depths=(2, 3),
+            mlp_width=16,
+            mlp_ramp_width=16,
+            recipe=("training.kind=recommended", "training.steps=30"),
+            ramp_recipe=("training.kind=recommended", "training.steps=30"),
+            mlp_recipe=("training.kind=recommended", "training.steps=30"),
+        ),
+        Profile(
+            name="quick",
+            purpose="the whole paper in about an hour on two cores",
+            seeds=3,
+            side=28,
+            width=32,
+            depths=(2, 3, 4, 5, 6),
+            mlp_depths=(3, 4, 5, 6, 7),
+            mlp_width=256,
+            mlp_ramp_width=128,
+            recipe=("training.kind=recommended",),
+            ramp_recipe=("training.kind=recommended", "training.epochs=48"),
+            mlp_recipe=("training.kind=paper", "training.epochs=20"),
+        ),
+        Profile(
+            name="standard",
+            purpose="a workday on two cores",
+            seeds=5,
+            side=28,
+            width=64,
+            depths=(2, 3, 4, 5, 6),
+            mlp_depths=(3, 4, 5, 6, 7),
+            mlp_width=256,
+            mlp_ramp_width=128,
+            recipe=("training.kind=recommended", "training.epochs=32"),
+            ramp_recipe=("training.kind=recommended", "training.epochs=96"),
+            mlp_recipe=("training.kind=paper", "training.epochs=20"),
+        ),
+        Profile(
+            name="paper",
+            purpose="the paper's settings, for a GPU or a cluster",
+            seeds=5,
+            side=28,
+            width=64,
+            depths=(2, 3, 4, 5, 6, 7, 8, 9, 10),
+            mlp_depths=(3, 4, 5, 6, 7),
+            mlp_width=256,
+            mlp_ramp_width=128,
+            recipe=("training.kind=paper",),
+            ramp_recipe=("training.kind=paper",),
+            mlp_recipe=("training.kind=paper", "training.epochs=20"),
+        ),
+    )
+}
+
+
+def profile(name: str) -> Profile:
+    """A profile by name."""
+    if name not in PROFILES:
+        raise InputError(f"There is no profile {name!r}{nearest(name, PROFILES)}. Profiles: {', '.join(PROFILES)}.")
+    return PROFILES[name]
+
+
+def with_digits(profile: Profile, folder: Path) -> Profile:
+    """The profile with a user's digits, the first of each class in a folder of IDX files.
+
+    If they are those of the package nothing changes, and no run is trained again.
+    """
+    from recombine.core.scenes.mnist import first_of_each_class, packaged_digits
+    from recombine.core.scenes.rotated_digit import packed
+
+    digits = first_of_each_class(folder)
+    if digits.equal(packaged_digits()):
+        return profile
+    return replace(profile, digits=tuple(packed(image) for image in digits))

@@ -1,0 +1,172 @@
+"""What a study is, and how studies are found: every module of this package that has a `STUDY`.
+
+    STUDY = Study(
+        key="superpositions", title="OOD outputs against sums of remembered ones", results=("R2",), claims=("C2",),
+        version=1, configs=…, rows=…, plot=…, effects=…,
+    )
+
+Runs are declared as configurations, so that the store trains each of them once however many studies look at it. Rows
+are computed from finished runs and saved; figures and verdicts come from the saved rows alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from recombine.core.errors import InputError, StoreError
+from recombine.core.registry import nearest
+from recombine.diagnostics.findings import Part
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store, StoredRun
+from recombine.studies.framework.profiles import Profile
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+UNDIAGNOSED = "undiagnosed"
+Effects = Mapping[str, Mapping[int, float]]  # part of a claim ("C7.variance") → seed → effect size
+
+
+class Runs:
+    """The finished runs of a study; those that failed are None.
+
+    Args:
+        store: Where they are.
+        failed: Id → why, of runs that could not be trained.
+    """
+
+    def __init__(self, store: Store, failed: Mapping[str, str] | None = None) -> None:
+        self.store, self.failed = store, dict(failed or {})
+
+    def get(self, config: RunConfig) -> StoredRun | None:
+        """The run of a configuration, read afresh so that nothing piles up in memory; None if there is none.
+
+        One that cannot be read counts as none: a search then asks for it, and it is trained again.
+        """
+        if config.hash in self.failed or not self.store.is_finished(config):
+            return None
+        try:
+            return self.store.load(config.hash)
+        except StoreError:
+            return None
+
+    def labelled(self, wanted: Mapping[Any, RunConfig]) -> Iterator[tuple[Any, StoredRun]]:
+        """(label, run) of all that are finished."""
+        for label, config in wanted.items():
+            run = self.get(config)
+            if run is not None:
+                yield label, run
+
+
+@contextlib.contextmanager
+def record_undiagnosed(part: Part, what: str) -> Iterator[None]:
+    """Go on without a run that cannot be diagnosed (a network whose units all died): the part says which and why.
+
+    That is a failure, unlike what `part.missing` tells: a search that ended without a number found what there is.
+    """
+    try:
+        yield
+    except StoreError:  # damaged files say nothing about the network
+        raise
+    except InputError as error:
+        part.facts.setdefault(UNDIAGNOSED, {})[what] = f"it cannot be diagnosed: {error}"
+
+
+def undiagnosed(part: Part) -> dict[str, str]:
+    """Run → why, of those left out by `record_undiagnosed`."""
+    return dict(part.facts.get(UNDIAGNOSED, {}))
+
+
+def nothing_more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
+    """A study whose runs are all known beforehand."""
+    return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """One result, or a family of results that look at the same runs.
+
+    Attributes:
+        key: Its name in files; lower case.
+        title: What it shows, in a line.
+        results: The results of the paper it makes, "R4".
+        claims: The claims it decides, "C4"; each claim is decided by one study. Side results decide none.
+        version: Raised when rows change their meaning, so that saved ones are computed again.
+        configs: (profile, seeds) → the runs it needs.
+        rows: (runs, profile, seeds) → a part named like the study: tables, arrays and facts. Runs that failed are
+            simply not there; those that cannot be diagnosed are left out by `record_undiagnosed`.
+        plot: What was saved → figures by name, "R05_factorization". Must not need runs, and must do with what is there
+            if some failed; not called if all did.
+        effects: What was saved → effect sizes: part of a claim → seed → number. Seeds it cannot tell are left out.
+        more: (profile, seeds, runs) → all further runs that what is finished calls for; asked again until there are no
+            new ones (searches).
+        more_expected: (profile, seeds) → how many runs `more` will ask for in all, roughly; for estimates.
+    """
+
+    key: str
+    title: str
+    results: tuple[str, ...]
+    claims: tuple[str, ...] = ()
+    version: int
+    configs: Callable[[Profile, Sequence[int]], list[RunConfig]]
+    rows: Callable[[Runs, Profile, Sequence[int]], Part]
+    plot: Callable[[Part], dict[str, Figure]]
+    effects: Callable[[Part], Effects] = field(default=lambda part: {})
+    more: Callable[[Profile, Sequence[int], Runs], list[RunConfig]] = field(default=nothing_more)
+    more_expected: Callable[[Profile, Sequence[int]], int] = field(default=lambda profile, seeds: 0)
+
+    def __post_init__(self) -> None:
+        assert re.fullmatch(r"[a-z][a-z_]*", self.key), self.key
+
+
+def discover() -> dict[str, Study]:
+    """All studies by key, in the order of their first result."""
+    from recombine.studies import paper, side
+
+    found: dict[str, Study] = {}
+    for module in [
+        *pkgutil.iter_modules(paper.__path__, f"{paper.__name__}."),
+        *pkgutil.iter_modules(side.__path__, f"{side.__name__}."),
+    ]:
+        study = getattr(importlib.import_module(module.name), "STUDY", None)
+        if isinstance(study, Study):
+            assert study.key not in found, study.key
+            found[study.key] = study
+    return dict(sorted(found.items(), key=lambda item: natural(item[1].results[0])))
+
+
+def natural(name: str) -> tuple[str, int]:
+    """Sort key of "R2" and "R10"."""
+    number = re.sub(r"\D", "", name)
+    return re.sub(r"\d", "", name), int(number or 0)
+
+
+def select(words: Iterable[str], studies: Mapping[str, Study]) -> list[Study]:
+    """The studies that make the results, decide the claims or have the names given; all of them for "all" or nothing.
+
+    Raises:
+        InputError: for a word that is none of these; the valid ones are listed.
+    """
+    words = [word.strip() for text in words for word in text.split(",") if word.strip()]
+    known: dict[str, list[str]] = {}
+    for study in studies.values():
+        for name in (*study.results, *study.claims, study.key):
+            known.setdefault(name.lower(), []).append(study.key)
+    unknown = [word for word in words if word.lower() not in known and word.lower() != "all"]
+    if unknown:
+        results = sorted({name for study in studies.values() for name in study.results}, key=natural)
+        claims = sorted({name for study in studies.values() for name in study.claims}, key=natural)
+        raise InputError(
+            f"There is no result or claim {', '.join(map(repr, unknown))}{nearest(unknown[0], [*results, *claims])}. "
+            f"Results: {', '.join(results)}. Claims: {', '.join(claims)}. Studies: {', '.join(studies)}. Or: all."
+        )
+    if not words or any(word.lower() == "all" for word in words):
+        return list(studies.values())
+    chosen = {key for word in words for key in known[word.lower()]}
+    return [study for key, study in studies.items() if key in chosen]

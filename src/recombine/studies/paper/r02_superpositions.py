@@ -1,0 +1,189 @@
+"""R2: is the output for an unseen pair a sum of remembered outputs? Both sides of the test, two codes. Decides C2."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recombine.diagnostics.findings import Part
+from recombine.diagnostics.numerics.superposition import Superposition, superposition, superposition_of_inputs
+from recombine.runs.store import StoredRun
+from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, two_codes
+from recombine.studies.framework.figure_style import (
+    COLOURS,
+    SMALL,
+    grid_outputs,
+    picture_rows,
+    seeds_note,
+    spread_cells,
+    task_of,
+    tidy,
+)
+from recombine.studies.framework.profiles import Profile
+from recombine.studies.framework.study import Effects, Runs, Study, record_undiagnosed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN = 5
+BINS = np.linspace(-1, 1, 41)
+
+
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+    """Medians over OOD cells of every run and side, histograms of the cosines, pictures of the first seed."""
+    found = Part("superpositions", {"medians": []}, facts={"configs": {}})
+    for (code, seed), run in runs.labelled(two_codes(profile, seeds)):
+        with record_undiagnosed(found, f"run {run.id} ({code}, seed {seed})"):
+            tests = _tests(run, code)
+            for test in tests:
+                found.tables["medians"].append({"code": code, "seed": seed, "run": run.id, **_medians(test)})
+            _add_histograms(found, code, next(t for t in tests if t.side == "output" and t.centred))
+            if code not in found.facts["configs"]:
+                found.facts["configs"][code] = run.config.to_dict()
+                for test in tests:
+                    if not test.centred:
+                        _add_pictures(found, f"{code}/{test.side}", test)
+    return found
+
+
+def _tests(run: StoredRun, code: str) -> list[Superposition]:
+    """Output side, and for population codes input side, plain and centred."""
+    task = run.task
+    outputs, truth = grid_outputs(run.model, task)
+    cells = spread_cells(task.holdout, SHOWN).tolist()
+    tests = []
+    for centred in (False, True):
+        common: dict[str, Any] = {"truth": truth, "centred": centred, "pictures": cells}
+        tests.append(superposition(outputs, task.space, task.holdout, **common))
+        if code != "ramp":  # the mean of ramp codes is just another coordinate
+            tests.append(superposition_of_inputs(outputs, run.model, task.inputs, task.space, task.holdout, **common))
+    return tests
+
+
+def _medians(test: Superposition) -> dict[str, Any]:
+    assert test.cosine_truth is not None
+    assert test.truth_superposition is not None
+    return {
+        "side": test.side,
+        "centred": test.centred,
+        "cells": len(test.cells),
+        "cosine": _median(test.cosine),
+        "cosine_truth": _median(test.cosine_truth),
+        "truth_superposition": _median(test.truth_superposition),
+        "energy": _median(test.energy),
+        "factor_energy": _median(test.factor_energy),
+        "nearer": _median(test.cosine - test.cosine_truth),
+    }
+
+
+def _median(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else math.nan
+
+
+def _add_histograms(found: Part, code: str, test: Superposition) -> None:
+    for name in ("cosine", "cosine_truth", "truth_superposition"):
+        values = getattr(test, name)
+        counts = np.histogram(values[np.isfinite(values)], bins=BINS)[0]
+        key = f"histogram/{code}/{name}"
+        found.arrays[key] = found.arrays.get(key, 0) + counts
+
+
+def _add_pictures(found: Part, key: str, test: Superposition) -> None:
+    pictures = test.pictures
+    assert pictures.truth is not None
+    found.arrays[f"cells/{key}"] = pictures.cells
+    for name in ("truth", "output", "superposition", "parts"):
+        found.arrays[f"{name}/{key}"] = getattr(pictures, name).astype(np.float32)
+
+
+def plot(part: Part) -> dict[str, Figure]:
+    """Per code and side the panels; the cosines of all cells and seeds."""
+    figures = {}
+    for key in [name.partition("/")[2] for name in part.arrays if name.startswith("cells/")]:
+        code, _, side = key.partition("/")
+        task = task_of(part.facts["configs"][code])
+        parts = part.arrays[f"parts/{key}"]
+        names = (
+            ("D(x, ȳ)", "D(x̄, y)") if side == "input" else ("mean ID output\nsharing x", "mean ID output\nsharing y")
+        )
+        lines = {
+            "truth": part.arrays[f"truth/{key}"],
+            "output D(x, y)": part.arrays[f"output/{key}"],
+            "superposition\n(best scale)": part.arrays[f"superposition/{key}"],
+            names[0]: _brightened(parts[:, 0]),
+            names[1]: _brightened(parts[:, 1]),
+        }
+        cells = part.arrays[f"cells/{key}"]
+        places = task.space.values(_tensor(cells)).numpy()
+        figures[f"R02_{code}_{side}_side"] = picture_rows(
+            lines,
+            places,
+            [True] * len(cells),
+            f"{CODE_LABELS[code]}, {side} side, one seed; unseen pairs (x, y)\nthe two parts are scaled to equal peaks",
+        )
+    figures["R02_cosines"] = _cosines(part)
+    return figures
+
+
+def _tensor(cells: np.ndarray) -> Any:
+    import torch
+
+    return torch.from_numpy(cells)
+
+
+def _brightened(images: np.ndarray) -> np.ndarray:
+    peaks = images.max(axis=(1, 2), keepdims=True)
+    return images / np.where(peaks > 0, peaks, 1)
+
+
+def _cosines(part: Part) -> Figure:
+    from recombine.plotting.style import new_figure
+
+    codes = [code for code in TWO_CODES if code in part.facts["configs"]]
+    figure = new_figure(3.6 * len(codes), 3.0)
+    axes = figure.subplots(1, len(codes), squeeze=False, sharey=True)[0]
+    lines = {
+        "cosine": ("output with superposition", COLOURS[1]),
+        "cosine_truth": ("output with truth", COLOURS[0]),
+        "truth_superposition": ("truth with superposition", "0.45"),
+    }
+    middles = (BINS[1:] + BINS[:-1]) / 2
+    for ax, code in zip(axes, codes):
+        for name, (label, colour) in lines.items():
+            counts = part.arrays[f"histogram/{code}/{name}"]
+            style = {"lw": 1.1, "ls": "--"} if name == "truth_superposition" else {"lw": 1.6}
+            ax.step(middles, counts, where="mid", color=colour, label=label, **style)
+        tidy(ax)
+        ax.set_title(CODE_LABELS[code], fontsize=10)
+        ax.set_xlabel("cosine, mean ID output taken off", fontsize=SMALL)
+        ax.set_xlim(-0.5, 1)
+    axes[0].set_ylabel(f"OOD cells of {seeds_note(row['seed'] for row in part.rows)}", fontsize=SMALL)
+    axes[-1].legend(frameon=False, fontsize=7, loc="upper right")
+    return figure
+
+
+def effects(part: Part) -> Effects:
+    """Medians of the centred output side."""
+    found: dict[str, dict[int, float]] = {}
+    for row in part.rows:
+        if row["side"] == "output" and row["centred"]:
+            found.setdefault(f"C2.{row['code']}", {})[row["seed"]] = row["energy"]
+            found.setdefault(f"C2.{row['code']}_nearer", {})[row["seed"]] = row["nearer"]
+    return found
+
+
+STUDY = Study(
+    key="superpositions",
+    title="outputs for unseen pairs against sums of remembered ones",
+    results=("R2",),
+    claims=("C2",),
+    version=1,
+    configs=lambda profile, seeds: list(two_codes(profile, seeds).values()),
+    rows=rows,
+    plot=plot,
+    effects=effects,
+)

@@ -1,0 +1,221 @@
+"""R10 and R15: inside a network that was trained on stripes: volume element, first layer, tuning. Decides C12."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from recombine.diagnostics.findings import Part
+from recombine.diagnostics.model.grid_activations import stream
+from recombine.diagnostics.model.layers import IN, OUT, examine
+from recombine.diagnostics.model.observing import observing
+from recombine.diagnostics.numerics.tuning import TuningCurves, tuning_curves, unit_maps
+from recombine.runs.config import RunConfig
+from recombine.runs.store import StoredRun
+from recombine.studies.framework.baseline import cnn
+from recombine.studies.framework.figure_style import SMALL, by_layer, over_seeds, seeds_note, task_of, tidy
+from recombine.studies.framework.layerwise import look, volume_maps
+from recombine.studies.framework.profiles import Profile
+from recombine.studies.framework.study import Effects, Runs, Study, record_undiagnosed
+from recombine.studies.paper import r08_few_shot as few_shot
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FIRST_UNITS = 8
+KINDS: tuple[Literal["stripe", "bump"], ...] = ("stripe", "bump")
+LOOKS = {"bumps": ("#D55E00", "s"), "stripes": ("#009E73", "^"), "stripes + bumps": ("#0072B2", "o")}
+
+
+def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
+    """(what it was trained on, seed) → run."""
+    made = few_shot.wanted(profile, seeds)
+    many = min(few_shot.MANY, max(profile.of(few_shot.SIZES).bumps))
+    chosen = {(m, seed): config for (m, _, seed), config in made.items()}
+    found: dict[tuple[str, int], RunConfig] = {}
+    for seed in seeds:
+        found["bumps", seed] = cnn(profile, "bump", profile.standard_depth, seed)
+        found["stripes", seed] = chosen[0, seed]
+        found["stripes + bumps", seed] = chosen[many, seed]
+    return found
+
+
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+    """Tuning of every layer and the roughness of every run; maps and units of the first seed."""
+    many = min(few_shot.MANY, max(profile.of(few_shot.SIZES).bumps))
+    found = Part("after_stripes", {"tuning": [], "warp": []}, facts={"configs": {}, "bumps": many})
+    for (data, seed), run in runs.labelled(wanted(profile, seeds)):
+        with record_undiagnosed(found, f"run {run.id} ({data}, seed {seed})"):
+            about = {"data": data, "seed": seed, "run": run.id}
+            seen = look(run)
+            first = data not in found.facts["configs"]
+            found.tables["tuning"] += [{**about, **row} for row in _tuning(run, found, data if first else None)]
+            found.tables["warp"].append({**about, **seen.warp})
+            if first:
+                found.facts["configs"][data] = run.config.to_dict()
+                found.arrays.update({f"volume/{data}/{n}": values for n, values in seen.volumes.items()})
+    return found
+
+
+def _tuning(run: StoredRun, found: Part, keep: str | None) -> list[dict[str, Any]]:
+    """A row per hidden layer; units to look at are put into the part under the name `keep`."""
+    table = []
+    with observing(run.model):
+        subject = examine(run.model, run.task.space, run.task.inputs)
+        layers = (item for item in stream(subject) if item[0] not in (IN, OUT))
+        for number, (name, layer) in enumerate(layers, 1):
+            tuned = tuning_curves(layer.rows, run.task.space)
+            mean = tuned.summary()
+            table.append({"layer": number, "name": name, "units": mean.units, "constant": mean.constant,
+                          "stripe": mean.stripe, "bump": mean.bump, "weighted_stripe": mean.weighted_stripe,
+                          "weighted_bump": mean.weighted_bump})  # fmt: skip
+            if keep is not None:
+                for kind in KINDS:
+                    units = tuned.most_typical(kind, 1, strong=True)
+                    _keep(found, f"{keep}/{number}/{kind}", unit_maps(layer.rows, run.task.space, units), tuned, units)
+                if number == 1:
+                    strongest = np.argsort(-tuned.variance, kind="stable")[:FIRST_UNITS]
+                    found.arrays[f"first/{keep}"] = unit_maps(layer.rows, run.task.space, strongest).astype(np.float32)
+    return table
+
+
+def _keep(found: Part, key: str, maps: np.ndarray, tuned: TuningCurves, units: np.ndarray) -> None:
+    found.arrays[f"unit/{key}"] = maps.astype(np.float32)
+    found.arrays[f"index/{key}"] = np.stack([tuned.stripe[units], tuned.bump[units]])
+
+
+def plot(part: Part) -> dict[str, Figure]:
+    """Maps of the volume element, first-layer units, tuning of typical units, indices by layer."""
+    if not part.facts["configs"]:
+        return {}
+    shown = list(part.facts["configs"])
+    holdout = task_of(part.facts["configs"][shown[0]]).holdout
+    figures = {
+        "R10_volume": volume_maps(
+            {_label(part, data): by_layer(part, f"volume/{data}/") for data in shown},
+            lambda _: holdout,
+            "log₁₀ dv by layer and training data, one seed; hold-out in red",
+        ),
+        "R10_first_layer": _first_layer(part, shown),
+        "R15_indices": _indices(part),
+    }
+    for data in shown:
+        if data != "bumps":
+            figures[f"R15_tuning_{data.replace(' + ', '_')}"] = _units(part, data)
+    return figures
+
+
+def _label(part: Part, data: str) -> str:
+    return {"bumps": "bumps only", "stripes": "stripes only"}.get(data, f"stripes +\n{part.facts['bumps']} bumps")
+
+
+def _first_layer(part: Part, shown: list[str]) -> Figure:
+    from recombine.plotting.grids import outline
+    from recombine.plotting.style import new_figure
+
+    holdout = task_of(part.facts["configs"][shown[0]]).holdout
+    figure = new_figure(1.15 * FIRST_UNITS + 1.1, 1.2 * len(shown) + 0.4)
+    axes = figure.subplots(len(shown), FIRST_UNITS, squeeze=False)
+    for line, data in zip(axes, shown):
+        for ax in line:
+            ax.set_xticks([])
+            ax.set_yticks([])
+        for ax, values in zip(line, part.arrays[f"first/{data}"]):
+            ax.imshow(values.T, origin="lower", cmap="viridis", interpolation="nearest")
+            outline(holdout, ax, linewidths=0.8)
+        line[0].set_ylabel(_label(part, data), rotation=0, ha="right", va="center", fontsize=SMALL)
+    figure.supxlabel(
+        "activation over (x, y) of the first-layer units that vary most, one seed; hold-out in red", fontsize=SMALL
+    )
+    return figure
+
+
+def _units(part: Part, data: str) -> Figure:
+    """The most stripe-like and the most bump-like unit of every layer: map and means along both axes."""
+    from recombine.plotting.grids import outline
+    from recombine.plotting.style import new_figure
+
+    numbers = sorted({row["layer"] for row in part.rows if row["data"] == data})
+    holdout = task_of(part.facts["configs"][data]).holdout
+    figure = new_figure(7.6, 1.35 * len(numbers) + 0.8)
+    axes = figure.subplots(len(numbers), 4, squeeze=False, width_ratios=[1, 1.5, 1, 1.5])
+    for line, number in zip(axes, numbers):
+        for side, kind in enumerate(KINDS):
+            picture, curves = line[2 * side], line[2 * side + 1]
+            maps = part.arrays[f"unit/{data}/{number}/{kind}"]
+            picture.set_xticks([])
+            picture.set_yticks([])
+            picture.set_ylabel("y", fontsize=SMALL, rotation=0, ha="right", va="center")
+            if number == numbers[-1]:
+                picture.set_xlabel("x", fontsize=SMALL)
+                curves.set_xlabel("x or y", fontsize=SMALL)
+            if not len(maps):
+                continue
+            picture.imshow(maps[0].T, origin="lower", cmap="viridis", interpolation="nearest")
+            outline(holdout, picture, linewidths=0.8)
+            stripe, bump = part.arrays[f"index/{data}/{number}/{kind}"][:, 0]
+            curves.plot(maps[0].mean(1), color="#0072B2", lw=1.2, label="over x (mean over y)")
+            curves.set_ylabel("activation", fontsize=6)
+            curves.plot(maps[0].mean(0), color="#E69F00", lw=1.2, ls="--", label="over y (mean over x)")
+            curves.set_title(f"stripe {stripe:.2f}, bump {bump:.2f}", fontsize=7, pad=2)
+            tidy(curves)
+            curves.tick_params(labelsize=6)
+        line[0].set_ylabel(f"layer {number}\ny", fontsize=SMALL, rotation=90, ha="center", va="bottom")
+    axes[0, 1].legend(frameon=False, fontsize=6)
+    label = _label(part, data).replace("\n", " ")
+    figure.suptitle(
+        f"{label}: the most stripe-like (left) and most bump-like (right) of the strongly varying units, one seed",
+        fontsize=9,
+    )
+    return figure
+
+
+def _indices(part: Part) -> Figure:
+    from recombine.plotting.style import new_figure
+
+    figure = new_figure(6.4, 2.9)
+    axes = figure.subplots(1, 2, sharey=True)
+    for ax, kind in zip(axes, KINDS):
+        for data, (colour, marker) in LOOKS.items():
+            chosen = [row for row in part.rows if row["data"] == data]
+            label = _label(part, data).replace("\n", " ")
+            over_seeds(ax, chosen, "layer", f"weighted_{kind}", colour=colour, marker=marker, label=label)
+        tidy(ax)
+        ax.set_xticks(sorted({row["layer"] for row in part.rows}))
+        ax.set_xlabel("layer", fontsize=9)
+        ax.set_title(f"{kind} index", fontsize=10)
+        ax.set_ylim(0, 1)
+    seeds = seeds_note(row["seed"] for row in part.rows)
+    axes[0].set_ylabel(f"mean over units, weighted by variance\n(mean and range of {seeds})", fontsize=SMALL)
+    axes[1].legend(frameon=False, fontsize=7)
+    return figure
+
+
+def effects(part: Part) -> Effects:
+    """First against last hidden layer after stripes and bumps; roughness against training on bumps."""
+    found: dict[str, dict[int, float]] = {}
+    rough = {(row["data"], row["seed"]): row["roughness_ood"] for row in part.table("warp")}
+    for seed in sorted({row["seed"] for row in part.rows}):
+        layers = [row for row in part.rows if row["data"] == "stripes + bumps" and row["seed"] == seed]
+        if layers:
+            first, last = layers[0], layers[-1]
+            found.setdefault("C12.stripes_early", {})[seed] = first["weighted_stripe"] - last["weighted_stripe"]
+            found.setdefault("C12.bumps_late", {})[seed] = last["weighted_bump"] - first["weighted_bump"]
+        if ("bumps", seed) in rough and ("stripes + bumps", seed) in rough:
+            found.setdefault("C12.smooth", {})[seed] = rough["bumps", seed] - rough["stripes + bumps", seed]
+    return found
+
+
+STUDY = Study(
+    key="after_stripes",
+    title="volume element, first layer and tuning after training on stripes",
+    results=("R10", "R15"),
+    claims=("C12",),
+    version=1,
+    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    rows=rows,
+    plot=plot,
+    effects=effects,
+)

@@ -1,0 +1,310 @@
+"""R12: a digit at every angle but those of a gap: what comes out in the gap. Decides C13.
+
+One digit turns by θ; the network is given (sin θ, cos θ), and angles strictly between 160° and 200° are held out. The
+*blend* of an angle θ in the gap is the linear blend of the true images at its edges,
+(200 − θ)/40 · image(160°) + (θ − 160)/40 · image(200°). In the second variant several digits turn and the gap is held
+out for one of them only, so that its angles are trained on with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from recombine.core.task import Task
+from recombine.diagnostics.findings import Part, Rows
+from recombine.runs.config import RunConfig
+from recombine.runs.store import StoredRun
+from recombine.studies.framework.figure_style import (
+    COLOURS,
+    SMALL,
+    grid_outputs,
+    over_seeds,
+    picture_rows,
+    seeds_note,
+    tidy,
+)
+from recombine.studies.framework.profiles import Profile
+from recombine.studies.framework.study import Effects, Runs, Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LOW, HIGH = 160.0, 200.0  # the gap's edges, in degrees; they themselves are not held out
+DIGIT = 4  # the one that turns, and in the variant the one with the gap
+VARIANTS = {"one": "one digit", "several": "several digits, the gap for one of them"}
+SHOWN = 9  # angles in the figures of images
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """How large the study is.
+
+    Attributes:
+        angles: Grid angles of the single digit.
+        several_angles: The same where several digits turn.
+        digits: Those that turn in the variant.
+        width: Channels of the decoder.
+        length: Overrides that set how long is trained.
+    """
+
+    angles: int
+    several_angles: int
+    digits: tuple[int, ...]
+    width: int
+    length: tuple[str, ...]
+
+
+SIZES = {
+    "smoke": Shapes(15, 15, (4, 7), 4, ("training.steps=4",)),
+    "quick": Shapes(360, 180, (4, 7, 9), 64, ("training.epochs=60",)),
+    "standard": Shapes(1000, 360, tuple(range(10)), 128, ("training.epochs=60",)),
+    "paper": Shapes(1000, 1000, tuple(range(10)), 128, ("training.epochs=200",)),
+}
+
+
+def config(profile: Profile, variant: str, seed: int) -> RunConfig:
+    """A run of one of the variants."""
+    sizes = profile.of(SIZES)
+    digits = [DIGIT] if variant == "one" else list(sizes.digits)
+    angles = sizes.angles if variant == "one" else sizes.several_angles
+    factors: dict[str, Any] = {"angle": {"kind": "cyclic", "size": angles, "step": 360 / angles}}
+    gap: dict[str, Any] = {"kind": "gap", "factor": "angle", "lo": LOW, "hi": HIGH, "inclusive": False}
+    encoding: dict[str, Any] = {"kind": "positional", "frequencies": 1}
+    if variant == "several":
+        which = float(digits.index(DIGIT))
+        factors["digit"] = len(digits)
+        gap = {"kind": "all_of", "parts": [gap, {"kind": "centre", "lo": which, "hi": which, "factors": ["digit"]}]}
+        encoding = {"kind": "mixed", "factors": {"angle": encoding, "digit": {"kind": "onehot"}}}
+    images = None if profile.digits is None else [profile.digits[digit] for digit in digits]
+    base = {
+        "scene": {"kind": "rotated_digit", "factors": factors, "digits": digits, "images": images},
+        "encoding": encoding,
+        "holdout": gap,
+        "decoder": {"kind": "deconv", "width": sizes.width},
+        "training": {
+            "kind": "paper",
+            "sampling": "once",
+            "weight_decay": 1e-4,
+            "allow_unseen": variant == "one",  # one digit alone cannot show the gap's angles otherwise
+        },
+    }
+    return RunConfig.parse([*sizes.length, f"seed={seed}"], base)
+
+
+def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
+    """(variant, seed) → run."""
+    return {(variant, seed): config(profile, variant, seed) for variant in VARIANTS for seed in seeds}
+
+
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+    """Errors of every run at every angle; images and embeddings of the first seed."""
+    facts: dict[str, Any] = {"low": LOW, "high": HIGH, "digit": DIGIT, "digits": {}}
+    found = Part("rotation", {"scores": [], "angles": []}, facts=facts)
+    for (variant, seed), run in runs.labelled(wanted(profile, seeds)):
+        found.tables["scores"].append({"variant": variant, "seed": seed, "run": run.id, **run.summary})
+        found.tables["angles"] += [{"variant": variant, "seed": seed, **row} for row in by_angle(run)]
+        facts["digits"][variant] = run.config.scene["digits"]
+        if f"outputs/{variant}" not in found.arrays:
+            found.arrays.update({f"{name}/{variant}": a for name, a in pictures(run).items()})
+            if variant == "one":
+                _embed(run, found)
+    return found
+
+
+def by_angle(run: StoredRun) -> Rows:
+    """A row per cell: error against the truth and, in the gap, against the blend, with pixel correlations."""
+    task = run.task
+    outputs, truth = grid_outputs(run.model, task)
+    values = task.space.values(torch.arange(len(task.space)))
+    held = torch.from_numpy(task.holdout.mask.ravel())
+    nothing = torch.full((len(values),), torch.nan)
+    columns = {name: nothing.clone() for name in ("mse_blend", "r_blend", "r_truth", "blend_mse_truth")}
+    blend = blended(task, values[held])
+    columns["mse_blend"][held] = _mse(outputs[held], blend)
+    columns["r_blend"][held] = correlation(outputs[held], blend)
+    columns["r_truth"][held] = correlation(outputs[held], truth[held])
+    columns["blend_mse_truth"][held] = _mse(blend, truth[held])
+    which = values[:, task.space.axis("digit")].long().tolist() if "digit" in task.space.names else [0] * len(values)
+    shown = run.config.scene["digits"]
+    numbers = {"mse_truth": _mse(outputs, truth), **columns}
+    return [
+        {
+            "digit": shown[which[i]],
+            "angle": float(values[i, task.space.axis("angle")]),
+            "held_out": bool(held[i]),
+            **{name: float(column[i]) for name, column in numbers.items()},
+        }
+        for i in range(len(values))
+    ]
+
+
+def blended(task: Task, values: Float[Tensor, "cell factor"]) -> Float[Tensor, "cell row column"]:
+    """The linear blend of the true images at the gap's edges, for angles between them."""
+    axis = task.space.axis("angle")
+    share = ((values[:, axis] - LOW) / (HIGH - LOW))[:, None, None]
+    edges = []
+    for edge in (LOW, HIGH):
+        at = values.clone()
+        at[:, axis] = edge
+        edges.append(task.scene(at))
+    return (1 - share) * edges[0] + share * edges[1]
+
+
+def _mse(a: Float[Tensor, "cell row column"], b: Float[Tensor, "cell row column"]) -> Float[Tensor, " cell"]:
+    return (a - b).square().flatten(1).mean(1)
+
+
+def correlation(a: Float[Tensor, "cell row column"], b: Float[Tensor, "cell row column"]) -> Float[Tensor, " cell"]:
+    """Pearson's r over the pixels of each pair of images; NaN where one of them is flat."""
+    a, b = ((image - image.mean((1, 2), keepdim=True)).flatten(1) for image in (a, b))
+    return (a * b).sum(1) / (a.norm(dim=1) * b.norm(dim=1))
+
+
+def pictures(run: StoredRun) -> dict[str, Float[np.ndarray, "..."]]:
+    """Truth, output and blend at angles from edge to edge, for the digit with the gap."""
+    task = run.task
+    values = torch.zeros(SHOWN, task.space.n_factors)
+    values[:, task.space.axis("angle")] = torch.linspace(LOW, HIGH, SHOWN)
+    if "digit" in task.space.names:
+        values[:, task.space.axis("digit")] = float(run.config.scene["digits"].index(DIGIT))
+    with torch.no_grad():
+        outputs = run.model(task.inputs(values))
+    return {"truth": task.targets(values).numpy(), "outputs": outputs.numpy(), "blend": blended(task, values).numpy()}
+
+
+def _embed(run: StoredRun, found: Part) -> None:
+    """Points of every layer and of the true images, over all angles."""
+    from recombine.diagnostics.numerics.embeddings import embed
+
+    values = run.task.space.values(torch.arange(len(run.task.space)))
+    with torch.no_grad():
+        seen = run.model.activations(run.task.inputs(values))
+    for layer, activation in {**seen, "truth": run.task.targets(values)}.items():
+        embedding = embed(activation, run.task.space)
+        found.arrays[f"embedding/{layer}"] = embedding.points
+        found.facts["embedding"] = {"method": embedding.method, "note": embedding.note}
+    found.arrays["embedded_angles"] = values[:, 0].numpy()
+    found.arrays["embedded_held"] = run.task.holdout.mask.ravel()
+
+
+def effects(part: Part) -> Effects:
+    """How much nearer outputs are to the blend than to the truth, and how alike; for the single digit."""
+    found: dict[str, dict[int, float]] = {"C13.nearer": {}, "C13.alike": {}}
+    held = [row for row in part.table("angles") if row["variant"] == "one" and row["held_out"]]
+    for seed in sorted({row["seed"] for row in held}):
+        group = [row for row in held if row["seed"] == seed]
+        truth, blend, alike = (np.mean([row[key] for row in group]) for key in ("mse_truth", "mse_blend", "r_blend"))
+        found["C13.nearer"][seed] = float(np.log10(truth / blend))
+        found["C13.alike"][seed] = float(alike)
+    return found
+
+
+def plot(part: Part) -> dict[str, Figure]:
+    """Error by angle; images in the gap, for both variants; embeddings by layer."""
+    figures = {"R12_mse_by_angle": _errors(part)}
+    for variant, name in (("one", "R12_generated_and_blended"), ("several", "R12_several_digits")):
+        if f"outputs/{variant}" in part.arrays:
+            figures[name] = _images(part, variant)
+    if "embedded_angles" in part.arrays:
+        figures["R12_embeddings"] = _embeddings(part)
+    return figures
+
+
+def _errors(part: Part) -> Figure:
+    from recombine.plotting.style import OUTLINE, new_figure
+
+    table = part.table("angles")
+    shown = [variant for variant in VARIANTS if any(row["variant"] == variant for row in table)]
+    figure = new_figure(4.6 * max(len(shown), 1), 3.4)
+    axes: Sequence[Axes] = figure.subplots(1, max(len(shown), 1), squeeze=False, sharey=True)[0]
+    for ax, variant in zip(axes, shown):
+        here = sorted((row for row in table if row["variant"] == variant), key=lambda row: row["angle"])
+        ax.axvspan(part.facts["low"], part.facts["high"], color=OUTLINE, alpha=0.12, lw=0)
+        own = [row for row in here if row["digit"] == part.facts["digit"]]
+        others = [row for row in here if row["digit"] != part.facts["digit"]]
+        with_gap = f"digit {part.facts['digit']}" + (" (with the gap)" if others else "")
+        if others:
+            names = ", ".join(str(digit) for digit in part.facts["digits"][variant] if digit != part.facts["digit"])
+            over_seeds(ax, others, "angle", "mse_truth", colour=COLOURS[2], marker="", label=f"digits {names}: truth")
+        over_seeds(ax, own, "angle", "mse_truth", colour=COLOURS[0], marker="", label=f"{with_gap}: truth")
+        over_seeds(ax, own, "angle", "mse_blend", colour=COLOURS[5], marker="", label=f"{with_gap}: blend")
+        gap = [row for row in own if row["held_out"]]
+        over_seeds(ax, gap, "angle", "blend_mse_truth", colour="0.3", marker="", label="blend against truth", ls=":")
+        ax.set_yscale("log")
+        ax.set_xticks(range(0, 361, 60))
+        ax.set_xlabel("angle (degrees)")
+        ax.set_title(VARIANTS[variant], fontsize=10)
+        ax.legend(fontsize=7, frameon=False, loc="upper right", title="outputs against", title_fontsize=7)
+        ax.set_xlim(0, 360)
+        tidy(ax)
+    axes[0].set_ylabel("mean squared error")
+    figure.supxlabel(
+        f"shaded: held-out angles · lines: mean, bands: range over {seeds_note(row['seed'] for row in table)} "
+        "(and digits)",
+        fontsize=SMALL,
+    )
+    return figure
+
+
+def _images(part: Part, variant: str) -> Figure:
+    angles = np.linspace(part.facts["low"], part.facts["high"], SHOWN)
+    lines = {"truth": "truth", "outputs": "network", "blend": "blend of\nthe edges"}
+    note = f"{VARIANTS[variant]}; angle in degrees; red frame: held out · one seed"
+    return picture_rows(
+        {label: part.arrays[f"{name}/{variant}"] for name, label in lines.items()},
+        angles[:, None],
+        [bool(part.facts["low"] < angle < part.facts["high"]) for angle in angles],
+        note,
+        size=0.95,
+        row_0="top",
+    )
+
+
+def _embeddings(part: Part) -> Figure:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    from recombine.plotting.style import OUTLINE, new_figure
+
+    layers = part.by_layer("embedding")
+    titles = {"in": "code", "out": "output", "truth": "true images"}
+    figure = new_figure(2.2 * len(layers) + 0.8, 2.6)
+    axes: Sequence[Axes] = figure.subplots(1, len(layers), squeeze=False)[0]
+    colours = ScalarMappable(Normalize(0, 360), "twilight")  # it wraps around as the angle does
+    angles, held = part.arrays["embedded_angles"], part.arrays["embedded_held"].astype(bool)
+    for ax, (layer, points) in zip(axes, layers.items()):
+        ax.scatter(*points[~held].T, color=colours.to_rgba(angles[~held]), s=9)
+        ax.scatter(*points[held].T, color=colours.to_rgba(angles[held]), s=16, edgecolors=OUTLINE, linewidths=0.8)
+        ax.set_title(titles.get(layer, f"layer {layer}"), fontsize=10)
+        ax.set_facecolor("0.93")
+        ax.set_xticks([])
+        ax.set_yticks([])
+        ax.set_box_aspect(1)
+    figure.colorbar(colours, ax=list(axes), label="angle (degrees)", ticks=range(0, 361, 90), shrink=0.9, pad=0.01)
+    method = part.facts["embedding"]["method"]
+    figure.supxlabel(
+        f"{'UMAP' if method == 'umap' else 'principal components'} of all angles · red rim: held out · one seed",
+        fontsize=SMALL,
+    )
+    return figure
+
+
+STUDY = Study(
+    key="rotation",
+    title="a digit turned by angles in a gap: error, embeddings, generated beside blended",
+    results=("R12",),
+    claims=("C13",),
+    version=1,
+    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    rows=rows,
+    plot=plot,
+    effects=effects,
+)

@@ -1,0 +1,78 @@
+"""Jobs one after the other in this process: slow, simple, and a debugger stops where it should."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+from recombine.sweeps.engines.engine import Event, Job, Raised, attempt
+
+
+class TimeLimit(BaseException):
+    """A job ran for too long. No Exception: whatever a job catches, it must not go on."""
+
+
+class InProcess:
+    """Runs a job when it is polled.
+
+    Args:
+        time_limit: Seconds after which a job is stopped. It needs the main thread, and stops Python code only: a
+            call that hangs in foreign code is beyond this process' own power.
+    """
+
+    shares_files = True
+    same_process = True
+
+    def __init__(self, time_limit: float | None = None) -> None:
+        self.time_limit = time_limit
+        self.waiting: deque[Job] = deque()
+
+    def capacity(self) -> int:
+        return 1
+
+    def submit(self, job: Job) -> None:
+        self.waiting.append(job)
+
+    def poll(self, timeout: float) -> Sequence[Event]:
+        if not self.waiting:
+            return []
+        job = self.waiting.popleft()
+        try:
+            with _limited(self.time_limit):
+                return [attempt(job.id, job.function, job.payload)]
+        except TimeLimit:
+            return [Raised(job.id, f"TimeLimit: it ran for longer than {self.time_limit:g} s", "")]
+
+    def seconds(self, job: str) -> float:
+        return 0.0
+
+    def cancel(self, job: str) -> None:
+        self.waiting = deque(j for j in self.waiting if j.id != job)
+
+    def interrupt(self) -> None:
+        self.waiting.clear()
+
+    def close(self) -> None:
+        self.waiting.clear()
+
+
+@contextmanager
+def _limited(seconds: float | None) -> Iterator[None]:
+    if seconds is None or threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise TimeLimit
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,212 @@
+"""Jobs on processes of this machine that live for many jobs, one thread each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from recombine.core.errors import InputError
+from recombine.sweeps.engines.engine import Event, Job, Lost, Needs, decode
+from recombine.sweeps.engines.worker import receive, send
+
+ONE_THREAD: dict[str, str] = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+WORKER = "from recombine.sweeps.engines.worker import main; main()"
+ENDINGS = 5.0  # seconds that a worker gets to end when asked
+
+
+@dataclass
+class _Worker:
+    process: subprocess.Popen[bytes]
+    slot: int
+    job: str | None = None
+    ready: bool = False  # it takes a while until torch is imported
+    since: float = 0.0  # when it began with its job
+    cancelled: bool = False
+
+
+class Processes:
+    """Workers, started when first needed and started again when they die.
+
+    Args:
+        workers: How many jobs at once at most; as many as fit unless given.
+        needs: What each job needs. It decides how many fit and which graphics cards a worker sees; a job gets one
+            thread whatever it says.
+        gpus: Names of the graphics cards; looked up unless given.
+        log: Folder for what workers print; nowhere unless given.
+    """
+
+    shares_files = True
+    same_process = False
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        needs: Needs | None = None,
+        *,
+        gpus: Sequence[str] | None = None,
+        log: Path | None = None,
+    ) -> None:
+        needs = needs or Needs()
+        places = gpu_places(gpus_here() if gpus is None else gpus, needs.gpus) if needs.gpus else None
+        fit = _fitting(needs, places)
+        self.slots = fit if workers is None else min(workers, fit)
+        self.environments: list[dict[str, str]] = [
+            ONE_THREAD if places is None else {**ONE_THREAD, "CUDA_VISIBLE_DEVICES": places[slot]}
+            for slot in range(self.slots)
+        ]
+        self.log = log
+        self.workers: dict[int, _Worker] = {}
+        self.events: queue.SimpleQueue[tuple[_Worker, bytes | None]] = queue.SimpleQueue()
+
+    def capacity(self) -> int:
+        return self.slots
+
+    def submit(self, job: Job) -> None:
+        idle = next((w for w in self.workers.values() if w.job is None), None)
+        worker = idle or self._start(min(set(range(self.slots)) - set(self.workers)))
+        worker.job, worker.since = job.id, time.monotonic()
+        message = json.dumps({"id": job.id, "function": job.function, "payload": dict(job.payload)}).encode()
+        with contextlib.suppress(OSError):  # it died just now: its reader tells
+            send(cast("BinaryIO", worker.process.stdin), message)
+
+    def _start(self, slot: int) -> _Worker:
+        output = self._log_file(slot)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", WORKER, str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **self.environments[slot]},
+                start_new_session=True,  # so that Ctrl-C reaches it through the driver alone
+            )
+        finally:
+            if output != subprocess.DEVNULL:
+                os.close(output)
+        worker = self.workers[slot] = _Worker(process, slot)
+        threading.Thread(target=self._read, args=(worker,), daemon=True).start()
+        return worker
+
+    def _log_file(self, slot: int) -> int:
+        """Where a worker's output goes; a disk that is full costs the log, not the sweep."""
+        if self.log is not None:
+            with contextlib.suppress(OSError):
+                self.log.mkdir(parents=True, exist_ok=True)
+                return os.open(self.log / f"worker-{slot}.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
+        return subprocess.DEVNULL
+
+    def _read(self, worker: _Worker) -> None:
+        pipe = cast("BinaryIO", worker.process.stdout)
+        message: bytes | None = b""
+        while message is not None:
+            message = None  # also if the pipe was closed here
+            with contextlib.suppress(OSError, ValueError):
+                message = receive(pipe)
+            self.events.put((worker, message))
+
+    def poll(self, timeout: float) -> Sequence[Event]:
+        found: list[Event] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                worker, message = self.events.get(timeout=0 if found else timeout)
+                if message == b"":
+                    worker.ready = True
+                    worker.since = time.monotonic()
+                    continue
+                job, worker.job = worker.job, None
+                if message is not None:
+                    found.append(decode(message))
+                    continue
+                code = self._bury(worker)
+                if job is not None and not worker.cancelled:
+                    found.append(Lost(job, f"its process {worker.process.pid} {_ended(code)}"))
+        return found
+
+    def _bury(self, worker: _Worker) -> int:
+        """Forget a worker that ended or is about to; its exit code."""
+        if self.workers.get(worker.slot) is worker:
+            del self.workers[worker.slot]
+        try:
+            code = worker.process.wait(ENDINGS)
+        except subprocess.TimeoutExpired:
+            worker.process.kill()
+            code = worker.process.wait()
+        for pipe in (worker.process.stdin, worker.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        return code
+
+    def seconds(self, job: str) -> float:
+        return next((time.monotonic() - w.since for w in self.workers.values() if w.job == job and w.ready), 0.0)
+
+    def cancel(self, job: str) -> None:
+        for worker in [w for w in self.workers.values() if w.job == job]:
+            worker.cancelled = True
+            worker.process.kill()
+            self._bury(worker)
+
+    def interrupt(self) -> None:
+        """A worker in training saves its state and answers; another one ends."""
+        for worker in self.workers.values():
+            worker.process.send_signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        for worker in list(self.workers.values()):
+            worker.cancelled = True
+            worker.process.kill()
+            self._bury(worker)
+
+
+def _ended(code: int) -> str:
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+
+def gpus_here() -> list[str]:
+    """The graphics cards that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given is not None:
+        return [name.strip() for name in given.split(",") if name.strip()]
+    import torch
+
+    return [str(i) for i in range(torch.cuda.device_count())]
+
+
+def gpu_places(gpus: Sequence[str], need: float | int) -> list[str]:
+    """For every worker that fits, the cards it sees. Fractions go round the cards, so that all are used."""
+    if need > 1:
+        size = int(need)
+        return [",".join(gpus[i : i + size]) for i in range(0, len(gpus) - size + 1, size)]
+    return list(gpus) * int(1 / need + 1e-9)
+
+
+def _fitting(needs: Needs, places: Sequence[str] | None) -> int:
+    """How many workers fit on this machine; an error if none does."""
+    cores, memory = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, _memory()
+    if places is not None and not places:
+        raise InputError(f"A run needs {needs.gpus:g} GPUs, but there are not so many here. Leave --gpus out.")
+    limits = {"CPUs": (cores, needs.cpus)}
+    if needs.memory and memory:
+        limits["bytes of memory"] = (memory, needs.memory)
+    for what, (there, need) in limits.items():
+        if need > there:
+            raise InputError(f"A run needs {need:g} {what}, but this machine has {there:g}. Ask for less.")
+    fit = min(int(there / need + 1e-9) for there, need in limits.values())
+    return fit if places is None else min(fit, len(places))
+
+
+def _memory() -> int | None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return None

@@ -1,0 +1,265 @@
+"""Jobs on a Ray cluster: one actor per job at a time, which lives for many jobs.
+
+Jobs go out, and results come back, as plain bytes (see `executor.encode`). A Ray cluster runs whatever its clients
+send: it must not be reachable for others. Without an address one is started on this machine, bound to loopback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from recombine.core.errors import InputError, RecombineError
+from recombine.sweeps.engines.engine import Event, Job, Lost, Needs, attempt, decode, encode
+
+LOOPBACK = "127.0.0.1"
+CONNECTING = 6.0  # seconds until a cluster counts as unreachable
+LOOK_AGAIN = 2.0  # seconds between looks at how large the cluster is
+MOST_FAILED_STARTS = 20  # of workers, one after the other, until the cluster is given up
+HOW_TO_START = (
+    "Start one with `ray start --head --port=6379` on one machine and `ray start --address=THAT_MACHINE:6379` on the "
+    "others, this one included (docs/sweeps.md); or leave --address out to use this machine alone."
+)
+
+
+class ClusterLost(RecombineError):
+    """The cluster cannot be worked with any more."""
+
+
+class RemoteWorker:
+    """What runs on the cluster's machines."""
+
+    def hello(self) -> str:
+        """Which version this is, and where."""
+        import torch
+
+        import recombine
+
+        torch.set_num_threads(1)
+        facts = {"recombine": recombine.__version__, "torch": torch.__version__, "host": socket.gethostname()}
+        return json.dumps({**facts, "pid": os.getpid()})
+
+    def work(self, job: str, function: str, payload: str) -> bytes:
+        return encode(attempt(job, function, json.loads(payload)))
+
+
+@dataclass
+class _Actor:
+    handle: Any
+    pending: Any  # what it was asked last
+    ready: bool = False
+    job: str | None = None
+    since: float = 0.0  # when it got its job
+
+
+class RayCluster:
+    """Actors on a Ray cluster, as many as fit; more when it grows, new ones for those that are lost.
+
+    Args:
+        workers: Most jobs at once; as many as fit unless given.
+        needs: What each job needs.
+        address: "auto", "HOST:PORT" or "ray://HOST:PORT"; None or "local" starts a cluster on this machine.
+        shared: All machines see the store under the same path.
+    """
+
+    def __init__(
+        self, workers: int | None = None, needs: Needs | None = None, address: str | None = None, shared: bool = False
+    ) -> None:
+        self.shares_files, self.same_process = shared, False
+        self.limit, self.needs = workers, needs or Needs()
+        self.ray, self.ours = connect(address)
+        options: dict[str, Any] = {"num_cpus": self.needs.cpus, "num_gpus": self.needs.gpus, "max_restarts": 0}
+        if self.needs.memory:
+            options["memory"] = self.needs.memory
+        self.remote = self.ray.remote(**options)(RemoteWorker)
+        self.actors: list[_Actor] = []
+        self.told: list[Event] = []
+        self.failed_starts = 0
+        self._looked = -LOOK_AGAIN
+        self._hire()
+
+    def capacity(self) -> int:
+        self._hire()
+        return sum(actor.ready for actor in self.actors)
+
+    def _hire(self) -> None:
+        """Have as many actors as the cluster has room for; those without room yet wait in Ray."""
+        if time.monotonic() - self._looked < LOOK_AGAIN:
+            return
+        self._looked = time.monotonic()
+        fitting = sum(_fitting(node, self.needs) for node in self.ray.nodes() if node["Alive"])
+        wanted = min(fitting, self.limit) if self.limit is not None else fitting
+        while len(self.actors) < wanted:
+            handle = self.remote.remote()
+            self.actors.append(_Actor(handle, handle.hello.remote()))
+
+    def submit(self, job: Job) -> None:
+        actor = next(a for a in self.actors if a.ready and a.job is None)
+        actor.job, actor.since = job.id, time.monotonic()
+        actor.pending = actor.handle.work.remote(job.id, job.function, json.dumps(dict(job.payload)))
+
+    def poll(self, timeout: float) -> Sequence[Event]:
+        told, self.told = self.told, []
+        asked = {actor.pending: actor for actor in self.actors if actor.pending is not None}
+        if not asked:
+            time.sleep(0 if told else timeout)
+            return told
+        self.ray.wait(list(asked), num_returns=1, timeout=0 if told else timeout)
+        done, _ = self.ray.wait(list(asked), num_returns=len(asked), timeout=0)
+        for reference in done:
+            event = self._answer(asked[reference], reference)
+            told += [] if event is None else [event]
+        return told
+
+    def _answer(self, actor: _Actor, reference: Any) -> Event | None:
+        job, actor.job, actor.pending = actor.job, None, None
+        try:
+            answer = self.ray.get(reference)
+        except self.ray.exceptions.RayError as error:
+            self._dismiss(actor)
+            if job is not None:
+                return Lost(job, f"its worker or machine was lost ({_short(error)})")
+            self.failed_starts += 1
+            if self.failed_starts >= MOST_FAILED_STARTS:
+                raise ClusterLost(
+                    f"{self.failed_starts} workers in a row did not start on the Ray cluster. Is recombine installed "
+                    f"on all its machines? The last said: {_short(error)}"
+                ) from error
+            return None
+        if job is not None:
+            return decode(bytes(answer))
+        self.failed_starts = 0
+        actor.ready = True
+        _check_version(json.loads(answer))
+        return None
+
+    def _dismiss(self, actor: _Actor) -> None:
+        if actor in self.actors:
+            self.actors.remove(actor)
+        self._looked = -LOOK_AGAIN
+        with contextlib.suppress(Exception):
+            self.ray.kill(actor.handle)
+
+    def seconds(self, job: str) -> float:
+        return next((time.monotonic() - actor.since for actor in self.actors if actor.job == job), 0.0)
+
+    def cancel(self, job: str) -> None:
+        for actor in [a for a in self.actors if a.job == job]:
+            self._dismiss(actor)
+
+    def interrupt(self) -> None:
+        """Nothing can be asked of a remote training but to end."""
+        self.told += [Lost(actor.job, "the sweep was stopped") for actor in self.actors if actor.job is not None]
+        for actor in list(self.actors):
+            self._dismiss(actor)
+
+    def close(self) -> None:
+        for actor in list(self.actors):
+            self._dismiss(actor)
+        if self.ours:
+            self.ray.shutdown()
+
+
+def _fitting(node: Mapping[str, Any], needs: Needs) -> int:
+    """How many jobs fit on a machine of the cluster."""
+    there = node["Resources"]
+    wanted = {"CPU": needs.cpus, "GPU": needs.gpus, "memory": needs.memory}
+    return min(int(there.get(name, 0) / need + 1e-9) for name, need in wanted.items() if need)
+
+
+def _check_version(facts: Mapping[str, str]) -> None:
+    from recombine.sweeps.manifest import versions
+
+    differing = [f"{name} {facts[name]} there, {here} here" for name, here in versions().items() if facts[name] != here]
+    if differing:
+        raise ClusterLost(
+            f"The machine {facts['host']} of the Ray cluster has other versions ({'; '.join(differing)}), so that its "
+            "results could differ. Install the same on all machines."
+        )
+
+
+def _short(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+def connect(address: str | None) -> tuple[Any, bool]:
+    """Ray, connected, and whether that was our doing; errors say what to do."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ImportError:
+        raise InputError("The engine 'ray' needs Ray: pip install 'recombine[ray]'.") from None
+    import ray.exceptions
+
+    if ray.is_initialized():
+        return ray, False
+    quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+    if address in (None, "local"):
+        _stay_on_loopback(ray)
+        ray.init(address="local", include_dashboard=False, _node_ip_address=LOOPBACK, **quiet)
+        beyond = [node["NodeManagerAddress"] for node in ray.nodes() if node["NodeManagerAddress"] != LOOPBACK]
+        if beyond:
+            ray.shutdown()
+            raise ClusterLost(f"Ray would have listened at {beyond[0]}, beyond this machine, so it was ended again.")
+        return ray, True
+    assert address is not None
+    host, port = _answering(address)
+    if host in (LOOPBACK, "localhost") and not _answers(ray.util.get_node_ip_address(), port):
+        _stay_on_loopback(ray)  # as the cluster does, which Ray would look for at the machine's outer address
+    error = _within(CONNECTING, lambda: ray.init(address=address, **quiet))
+    if error is not None:
+        raise InputError(f"There is no Ray cluster at {address!r} ({_short(error)}). {HOW_TO_START}")
+    return ray, True
+
+
+def _stay_on_loopback(ray: Any) -> None:
+    """Ray replaces loopback by the machine's outer address, except where it is told that clusters are not wanted."""
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    ray._private.ray_constants.ENABLE_RAY_CLUSTER = False  # if Ray was imported before, it has read the line above
+
+
+def _answering(address: str) -> tuple[str, int]:
+    """Host and port of an address; knocks, so that a wrong one is told at once. "auto" is left to Ray."""
+    if address == "auto":
+        return "", 0
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise InputError(f"A Ray address is auto, local or HOST:PORT, for example 10.0.0.1:6379. Got {address!r}.")
+    if not _answers(host, int(port)):
+        raise InputError(f"Nothing answers at {address!r}. {HOW_TO_START}")
+    return host, int(port)
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host.strip("[]"), port), timeout=4).close()
+    except OSError:
+        return False
+    return True
+
+
+def _within(seconds: float, work: Callable[[], object]) -> BaseException | None:
+    """Do something that may hang; what it raised, or a TimeoutError."""
+    raised: list[BaseException | None] = [TimeoutError(f"no answer within {seconds:g} s")]
+
+    def attempt_it() -> None:
+        try:
+            work()
+        except BaseException as error:
+            raised[0] = error
+        else:
+            raised[0] = None
+
+    thread = threading.Thread(target=attempt_it, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return raised[0]

@@ -1,0 +1,70 @@
+"""A worker process. Jobs come in on standard input, answers go out on standard output.
+
+It lives for many jobs, because importing torch takes longer than a small run, and never outlives its driver: what an
+orphan goes on writing would get in the way of the driver's successor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import queue
+import signal
+import struct
+import sys
+import threading
+from typing import Any, BinaryIO
+
+from recombine.sweeps.engines.engine import Raised, attempt, encode
+
+PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
+HEADER = struct.Struct(">Q")
+
+
+def send(pipe: BinaryIO, message: bytes) -> None:
+    """Write one message: its length, then its bytes."""
+    pipe.write(HEADER.pack(len(message)) + message)
+    pipe.flush()
+
+
+def receive(pipe: BinaryIO) -> bytes | None:
+    """Read one message; None if the other end is gone."""
+    header = pipe.read(HEADER.size)
+    if len(header) < HEADER.size:
+        return None
+    message = pipe.read(HEADER.unpack(header)[0])
+    return message if len(message) == HEADER.unpack(header)[0] else None
+
+
+def die_with(parent: int) -> None:
+    """Be killed by the system when the parent dies. Elsewhere than on Linux the end of standard input tells."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before we asked
+        os._exit(1)
+
+
+def _listen(pipe: BinaryIO, jobs: queue.SimpleQueue[dict[str, Any]]) -> None:
+    while (message := receive(pipe)) is not None:
+        jobs.put(json.loads(message))
+    os._exit(0)
+
+
+def main() -> None:
+    die_with(int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to pass on
+    # whatever a job prints must not mix with the answers
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, jobs), daemon=True).start()
+    send(answers, b"")  # ready
+    while True:
+        job = jobs.get()
+        event = attempt(job["id"], job["function"], job["payload"])
+        if isinstance(event, Raised):
+            print(event.traceback, file=sys.stderr, flush=True)
+        send(answers, encode(event))

@@ -1,0 +1,175 @@
+"""What a sweep runs: words of the command line, or a YAML file, become configurations.
+
+    parse(["decoder.depth=2,3,4", "seed=0..7", "encoding.kind=bump,ramp"]).configs       # every combination
+    parse([], Path("sweep.yaml")).configs
+
+A file holds one block, or a list of blocks whose runs are put together. The parts of a block, all optional:
+
+    base:    {training.kind: recommended}                       # for all its runs
+    grid:    {decoder.kind: [mlp, cnn], seed: 0..7}             # every combination
+    zip:     {decoder.depth: [2, 3], decoder.width: [64, 32]}   # side by side; a list of such for several zips
+    list:    [{holdout.kind: centre}, {holdout.kind: corner, holdout.threshold: 20}]    # one after the other
+    when:    [{if: {decoder.kind: cnn}, set: {decoder.width: 16}, grid: {decoder.depth: [2, 4]}}]
+    exclude: [{decoder.kind: mlp, encoding.kind: [bump, ramp]}]
+
+Grid, zips and list multiply. Everything is checked before anything starts, and all errors are told at once, with
+their places.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recombine.core.errors import InputError, RecombineError
+from recombine.runs.config import RunConfig, override
+from recombine.sweeps.spec.blocks import Block, Choice, When, axis_of_word, read_blocks
+from recombine.sweeps.spec.yaml_nodes import Problems
+
+MOST_RUNS = 100_000
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A checked sweep.
+
+    Attributes:
+        configs: Its runs, each once, in the order of the specification.
+        merged: How many were given more than once.
+        excluded: How many were taken out.
+        notes: What is worth knowing, but no error.
+    """
+
+    configs: list[RunConfig]
+    merged: int = 0
+    excluded: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = True) -> Sweep:
+    """The runs of a specification.
+
+    Args:
+        words: "key=value,value,…": every combination of them. With a file they come on top of every block of it,
+            in place of what it says about the same keys.
+        file: A YAML file.
+        check: Also build every task and model once, to see that the parts fit together.
+    """
+    words = list(words)
+    problems = Problems()
+    axes = [axis for axis in (axis_of_word(word, problems) for word in words) if axis]
+    on_top = {axis[0][0].key: axis for axis in axes}  # of several words for one key the last counts
+    blocks = [Block()] if file is None else read_blocks(file, problems)
+    for block in blocks:
+        block.axes = [
+            axis
+            for axis in block.axes
+            if not all(s.key in on_top for choice in axis for s in choice) or (not axis and not problems.found)
+        ]  # an axis without values makes the sweep empty, unless that was told and other errors are still to be found
+        block.on_top = list(on_top.values())
+    if file is None and not words:
+        problems.add("", "The sweep is empty. Give key=value,value words, for example seed=0..7, or a YAML file.")
+    made, excluded, notes = _expand(blocks, problems)
+    given = [axis[0][0].key for axis in axes]
+    notes += [f"{key} is given by several words; the last one counts." for key in on_top if given.count(key) > 1]
+    configs: dict[RunConfig, Choice] = {}
+    for config, settings in made:
+        configs.setdefault(config, settings)
+    merged = len(made) - len(configs)
+    if not configs and not problems.found:
+        why = f"all {excluded} runs are excluded" if excluded else "it has no run"
+        problems.add("", f"The sweep is empty: {why}. Give every key at least one value.")
+    if check:
+        _check_fit(configs, problems)
+    problems.raise_if_any()
+    if merged:
+        notes.insert(0, f"{merged} of {len(made)} runs were given more than once; each counts once.")
+    return Sweep(list(configs), merged, excluded, notes)
+
+
+def _expand(blocks: Sequence[Block], problems: Problems) -> tuple[list[tuple[RunConfig, Choice]], int, list[str]]:
+    """All runs with their settings, how many were excluded, and notes."""
+    made: list[tuple[RunConfig, Choice]] = []
+    tried, excluded, notes = 0, 0, list[str]()
+    for block in blocks:
+        count = math.prod(len(axis) for axis in (*block.axes, *block.on_top))
+        if tried + count > MOST_RUNS:
+            problems.add("", f"A sweep holds at most {MOST_RUNS} runs. Got {tried + count} and perhaps more.")
+            return made, excluded, notes
+        before = len(problems.found)
+        for settings in _combinations(block):
+            tried += 1
+            if tried > MOST_RUNS:
+                problems.add("", f"A sweep holds at most {MOST_RUNS} runs, those excluded included.")
+                return made, excluded, notes
+            config = _configured(settings, problems)
+            if config is None:
+                continue
+            fitting = [condition.fits(config.to_dict()) for condition in block.exclude]  # all are asked: they count
+            if any(fitting):
+                excluded += 1
+            else:
+                made.append((config, settings))
+        if len(problems.found) == before and count:
+            for condition in (*(when.condition for when in block.when), *block.exclude):
+                condition.complain(problems, notes)
+    return made, excluded, notes
+
+
+def _combinations(block: Block) -> Iterator[Choice]:
+    for chosen in itertools.product(*block.axes):
+        for on_top in itertools.product(*block.on_top):
+            for settings in _with_conditions(_merged(block.base, *chosen, *on_top), block.when):
+                yield _merged(settings, *on_top)
+
+
+def _with_conditions(settings: Choice, when: Sequence[When]) -> Iterator[Choice]:
+    """Apply conditional entries in their order; each may multiply the run."""
+    if not when:
+        yield settings
+        return
+    first, rest = when[0], when[1:]
+    nested, _ = override({}, [setting.word for setting in settings])
+    if not first.condition.fits(nested):
+        yield from _with_conditions(settings, rest)
+        return
+    for chosen in itertools.product(*first.axes):
+        yield from _with_conditions(_merged(settings, first.always, *chosen), rest)
+
+
+def _merged(*choices: Choice) -> Choice:
+    """All settings; of several for one key the last counts."""
+    return tuple({setting.key: setting for choice in choices for setting in choice}.values())
+
+
+def _configured(settings: Choice, problems: Problems) -> RunConfig | None:
+    try:
+        return RunConfig.parse([setting.word for setting in settings])
+    except InputError as error:
+        for line in str(error).splitlines():
+            problems.add(*_located(line, settings))
+    return None
+
+
+def _located(line: str, settings: Choice) -> tuple[str, str]:
+    """Where the setting stands that an error is about: the one whose key it names, or whose value it quotes."""
+    named = [s for s in settings if f"'{s.key}'" in line or line.startswith((f"{s.key} ", f"{s.key.split('.')[0]}."))]
+    quoted = [s for s in settings if s.key.endswith(".kind") and f"of kind {s.value!r}" in line]
+    grouped = [s for s in settings if f"group {s.key.split('.')[0]!r}" in line]
+    found = [*named, *quoted, *grouped]
+    return (found[0].place, line) if found else (", ".join(f"{s.key}={s.value}" for s in settings), line)
+
+
+def _check_fit(configs: Mapping[RunConfig, Choice], problems: Problems) -> None:
+    """Build the task and model of every setting once."""
+    for config, settings in {c.seedless_hash: (c, s) for c, s in reversed([*configs.items()])}.values():
+        try:
+            config.check()
+        except RecombineError as error:
+            problems.add(", ".join(f"{s.key}={s.value}" for s in settings if s.key != "seed"), str(error))
+        except (MemoryError, RuntimeError) as error:
+            told = f"it does not fit into memory ({error})"
+            problems.add(", ".join(f"{s.key}={s.value}" for s in settings if s.key != "seed"), told)

@@ -1,0 +1,42 @@
+"""Several values in one word, as on the command line: 2,3,4 and 0..7 and bump,ramp."""
+
+from __future__ import annotations
+
+import re
+
+from recombine.core.errors import InputError
+
+MOST_IN_RANGE = 10_000
+
+
+def split_values(text: str) -> list[str]:
+    """The values that a text stands for: split at commas outside brackets and quotes, ranges written out."""
+    found: list[str] = []
+    for part in _split(text):
+        if not re.fullmatch(r"[^\"\[{]*\.\.[^\"\[{]*", part):
+            found.append(part)
+            continue
+        first, _, last = part.partition("..")
+        if not (re.fullmatch(r"[0-9]{1,18}\.\.[0-9]{1,18}", part) and 0 <= int(last) - int(first) < MOST_IN_RANGE):
+            raise InputError(
+                "A range is written first..last in whole numbers, for example 0..7, and holds at most "
+                f"{MOST_IN_RANGE}. Got {part!r}."
+            )
+        found += [str(number) for number in range(int(first), int(last) + 1)]
+    return found
+
+
+def _split(text: str) -> list[str]:
+    parts, depth, quoted, escaped = [""], 0, False, False
+    for sign in text:
+        if sign == "," and depth == 0 and not quoted:
+            parts.append("")
+            continue
+        if quoted:
+            quoted = escaped or sign != '"'
+            escaped = sign == "\\" and not escaped
+        else:
+            quoted = sign == '"'
+            depth += (sign in "[{") - (sign in "]}")
+        parts[-1] += sign
+    return [part.strip() for part in parts]

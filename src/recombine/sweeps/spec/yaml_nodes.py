@@ -1,0 +1,102 @@
+"""A YAML file as plain data that remember where they stand. Only plain data: no tag makes an object of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recombine.core.errors import InputError
+
+PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A value with its place. `content` is a list of nodes, a dict of (key → (place of the key, node)) or plain."""
+
+    content: Any
+    place: str
+
+    def plain(self) -> Any:
+        """The value alone."""
+        if isinstance(self.content, dict):
+            return {key: node.plain() for key, (_, node) in self.content.items()}
+        if isinstance(self.content, list):
+            return [node.plain() for node in self.content]
+        return self.content
+
+
+@dataclass
+class Problems:
+    """All that is wrong with an input, gathered to be told at once."""
+
+    found: list[str] = field(default_factory=list)
+
+    def add(self, place: str, text: str) -> None:
+        line = f"{place}: {text}" if place else text
+        if line not in self.found:
+            self.found.append(line)
+
+    def raise_if_any(self) -> None:
+        if self.found:
+            raise InputError("\n".join(self.found))
+
+
+def read_yaml(path: Path, problems: Problems) -> Node | None:
+    """The content of a file, with "line L, column C" for every part; what cannot be read goes to the problems."""
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        problems.add("", f"The specification {path} cannot be read: {error}.")
+        return None
+    try:
+        loader = yaml.SafeLoader(text)
+        try:
+            root = loader.get_single_node()
+            return None if root is None else _node(root, loader, problems, 0)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        place = "" if error.problem_mark is None else _place(error.problem_mark)
+        problems.add(place, f"{path} is no YAML: {error.problem}.")
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problems.add("", f"{path} is no YAML: {error}.")
+    return None
+
+
+def _place(mark: Any) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}"
+
+
+def _node(node: Any, loader: Any, problems: Problems, depth: int) -> Node:
+    import yaml
+
+    place = _place(node.start_mark)
+    if depth > 20:
+        problems.add(place, "this is nested too deeply.")
+        return Node(None, place)
+    if not isinstance(node, yaml.ScalarNode) and node.tag not in PLAIN_TAGS:
+        problems.add(place, f"the tag {node.tag} is not allowed: a specification is plain data.")
+        return Node(None, place)
+    if isinstance(node, yaml.MappingNode):
+        loader.flatten_mapping(node)
+        entries: dict[Any, tuple[str, Node]] = {}
+        for key_node, value_node in node.value:
+            key = loader.construct_object(key_node, deep=True)
+            where = _place(key_node.start_mark)
+            if not isinstance(key, str):
+                problems.add(where, f"a key must be text. Got {key!r}.")
+            elif key in entries:
+                problems.add(where, f"{key!r} was given before, at {entries[key][0]}.")
+            else:
+                entries[key] = (where, _node(value_node, loader, problems, depth + 1))
+        return Node(entries, place)
+    if isinstance(node, yaml.SequenceNode):
+        return Node([_node(item, loader, problems, depth + 1) for item in node.value], place)
+    value = loader.construct_object(node, deep=True)
+    if not isinstance(value, str | int | float | bool | None):
+        value = node.value  # a date, say: configurations know text and numbers only
+    return Node(value, place)

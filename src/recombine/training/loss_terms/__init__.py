@@ -1,0 +1,1 @@
+"""Loss terms that a recipe can name: one file each."""

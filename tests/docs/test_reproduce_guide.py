@@ -1,0 +1,61 @@
+"""What docs/reproduce.md says is what the code does."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from recombine.cli.app import app
+from recombine.studies.framework.claims import CLAIMS
+from recombine.studies.framework.profiles import PROFILES
+from recombine.studies.paper import r08_few_shot as few_shot
+from recombine.studies.paper import r09_scaling as scaling_study
+from recombine.studies.paper.r07_rendering import SIZES as RENDERING
+from recombine.studies.paper.r08_few_shot import SIZES as STRIPES
+from recombine.studies.paper.r09_scaling import SIZES as SCALING
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs/reproduce.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_claims_is_the_declaration():
+    written = [line for line in GUIDE.splitlines() if re.search(r"\| (above|below|within) [-\d. …]+ \|$", line)]
+    declared = []
+    for claim in CLAIMS.values():
+        for index, part in enumerate(claim.parts):
+            name = f"**{claim.id}** {claim.text}" if index == 0 else ""
+            statistic = part.statistic.replace("|", "\\|")
+            declared.append(f"| {name} | {part.name} | {statistic} | {part} |")
+    assert written == declared
+
+
+@pytest.mark.parametrize(("column", "name"), [(2, "quick"), (3, "standard"), (4, "paper")])
+def test_the_table_of_profiles_is_true(column, name):
+    table = GUIDE.partition("## Profiles")[2].partition("## Verdicts")[0]
+    rows = {cells[1].strip(): cells[column].strip() for line in table.splitlines() if len(cells := line.split("|")) > 4}
+    profile = PROFILES[name]
+    assert rows["seeds"] == str(profile.seeds)
+    assert rows["CNN"] == f"width {profile.width}, depths {profile.depths[0]}–{profile.depths[-1]}"
+    assert rows["factor-rendered decoder (R7)"] == f"{RENDERING[name].epochs} epochs"
+    stripes, scaling = STRIPES[name], SCALING[name]
+    [kind] = {study.configs(profile, [0])[0].training["kind"] for study in (few_shot.STUDY, scaling_study.STUDY)}
+    recipe = f"`{kind}`"
+    assert rows["stripes (R8, R10, R15)"] == f"width {stripes.width}, {recipe}, {stripes.steps} steps"
+    assert rows["data efficiency (R9)"].startswith(f"CNN({scaling.depth}, {scaling.width}), N = {scaling.sides[0]}")
+    assert rows["data efficiency (R9)"].endswith(f"{scaling.sides[-1]}, {recipe}, {scaling.steps} steps")
+    for recipe in (profile.recipe, profile.ramp_recipe):
+        epochs = [word.partition("=")[2] for word in recipe if word.startswith("training.epochs=")]
+        assert all(epoch in rows["its training"] for epoch in epochs)
+
+
+def test_the_commands_are_ones(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    [block] = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)
+    commands = [line.split() for line in block.splitlines()]
+    assert len(commands) == 3
+    for _, *words in commands:
+        monkeypatch.setattr("recombine.runs.cost._measure", lambda config: 0.01)
+        done = CliRunner().invoke(app, [*words, *([] if "--dry-run" in words else ["--dry-run"])])
+        assert done.exit_code == 0, done.output
+    assert not any(tmp_path.iterdir())
