@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import recombine as rc
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.studies.framework.claims import CLAIMS
 from recombine.studies.framework.layerwise import loss_of_factorization, roughness, trend, warp
 from recombine.studies.framework.verdicts import judge
@@ -41,7 +41,7 @@ def test_landscapes_look_at_the_worst_case():
          "ood_mse": 1e-3 * (1 + s / 10)}
         for h in ("centre", "corner") for c in ("bump", "ramp", "onehot", "positional") for s in SEEDS
     ]  # fmt: skip
-    part = Part("landscapes", {"scores": rows})
+    part = PartResult("landscapes", {"scores": rows})
     assert outcome("C1", landscapes.effects(part)) == "reproduced"
     for row in rows:
         if row["code"] == "positional":
@@ -57,7 +57,7 @@ def test_superpositions_are_judged_on_the_centred_output_side():
          "nearer": 0.2 + s / 100 if centred else -1.0}
         for c in ("bump", "ramp") for s in SEEDS for side in ("output",) for centred in (False, True)
     ]  # fmt: skip
-    assert outcome("C2", superpositions.effects(Part("superpositions", {"medians": rows}))) == "reproduced"
+    assert outcome("C2", superpositions.effects(PartResult("superpositions", {"medians": rows}))) == "reproduced"
 
 
 @pytest.mark.parametrize(("ramp", "expected"), [(0.2, "reproduced"), (0.6, "not reproduced")])
@@ -68,7 +68,7 @@ def test_agreement_must_be_higher_for_the_bump_code(ramp, expected):
         for s in SEEDS
         for kind in ("cosine", "l2")
     ]
-    assert outcome("C3", similarities.effects(Part("similarities", {"agreement": rows}))) == expected
+    assert outcome("C3", similarities.effects(PartResult("similarities", {"agreement": rows}))) == expected
 
 
 def test_layers():
@@ -80,7 +80,7 @@ def test_layers():
             table += run_layers(shallow, code=code, depth=2, seed=seed)
             table += run_layers(falling, code=code, depth=3, seed=seed)
             warps.append({"code": code, "depth": 3, "seed": seed, "distortion_ood": 0.5, "distortion_id": 0.1})
-    part = Part("layers", {"layers": table, "warp": warps}, facts={"depth": 3})
+    part = PartResult("layers", {"layers": table, "warp": warps}, facts={"depth": 3})
     found = layers.effects(part)
     assert found["C4.factorization"] == dict.fromkeys(SEEDS, -1.0)
     assert found["C5.than_bump"][0] == pytest.approx(0.3 - 0.05)
@@ -89,7 +89,7 @@ def test_layers():
 
 
 def test_depths_tell_opposite_warps_from_equal_ones():
-    def part(mlp_warp: float) -> Part:
+    def part(mlp_warp: float) -> PartResult:
         rows, warps, configs = [], [], {}
         for decoder, scores, w in (("cnn", [1.0, 0.9, 1.0], -0.4), ("mlp", [1.0, 0.6, 1.0], mlp_warp)):
             for code in ("bump", "ramp"):
@@ -98,7 +98,7 @@ def test_depths_tell_opposite_warps_from_equal_ones():
                     about = {"decoder": decoder, "code": code, "depth": 4, "seed": seed}
                     rows += run_layers(scores, **about)
                     warps.append({**about, "warp": w + seed / 1000})
-        return Part("depths", {"layers": rows, "warp": warps}, facts={"depth": 4, "configs": configs})
+        return PartResult("depths", {"layers": rows, "warp": warps}, facts={"depth": 4, "configs": configs})
 
     opposite = depths.effects(part(0.3))
     assert opposite["C14.opposite_bump"][0] == pytest.approx(0.3)
@@ -117,7 +117,7 @@ def test_the_ablation(both, expected):
          "banding": 0.6 if v == "none" else 0.99, "roughness_ood": 0.5 if v == "none" else 0.1}
         for v, (i, o) in errors.items() for s in SEEDS
     ]  # fmt: skip
-    found = rendering.effects(Part("rendering", {"ablation": rows}))
+    found = rendering.effects(PartResult("rendering", {"ablation": rows}))
     assert outcome("C7", found) == expected
     assert outcome("C8", found) == "reproduced"
 
@@ -127,7 +127,7 @@ def test_few_bumps():
         {"bumps": m, "seed": s, "additive": a, "composed": c, "ood_localization": 1.0}
         for m, a, c in ((0, 0.84, 0.77), (100, 0.51, 0.97)) for s in SEEDS
     ]  # fmt: skip
-    part = Part("few_shot", {"runs": rows}, facts={"many": 100})
+    part = PartResult("few_shot", {"runs": rows}, facts={"many": 100})
     assert outcome("C9", few_shot.effects(part)) == "reproduced"
     assert outcome("C10", few_shot.effects(part)) == "reproduced"
     for row in rows:
@@ -141,7 +141,7 @@ def test_the_slope_of_each_seed():
         {"kind": kind, "side": n, "seed": s, "reached": True, "examples": float(a * n**power)}
         for kind, a, power in (("bumps", 0.01, 3), ("stripes + bumps", 2, 1)) for n in (16, 24, 32) for s in SEEDS
     ]  # fmt: skip
-    part = Part("scaling", {"thresholds": rows})
+    part = PartResult("scaling", {"thresholds": rows})
     found = scaling.effects(part)
     assert found["C11.bumps"][0] == pytest.approx(3)
     assert found["C11.stripes"][2] == pytest.approx(1)
@@ -158,7 +158,7 @@ def test_after_stripes():
     ]  # fmt: skip
     warps = [{"data": d, "seed": s, "roughness_ood": r} for d, r in (("bumps", 0.4), ("stripes + bumps", 0.1))
              for s in SEEDS]  # fmt: skip
-    found = after_stripes.effects(Part("after_stripes", {"tuning": tuning, "warp": warps}))
+    found = after_stripes.effects(PartResult("after_stripes", {"tuning": tuning, "warp": warps}))
     assert outcome("C12", found) == "reproduced"
     assert found["C12.bumps_late"][1] == pytest.approx(0.5)
 

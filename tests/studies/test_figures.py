@@ -7,7 +7,7 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 
 import recombine as rc
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.studies.framework import figure_style as looks
 from recombine.studies.framework import layerwise as layerwise
 from recombine.studies.framework.output import Output
@@ -36,7 +36,7 @@ def test_the_curves_of_both_codes_lie_within_the_axes():
         for code, scores in (("bump", [1.0, 0.95, 0.9]), ("ramp", [1.0, 0.2, 0.1]))
         for row in layer_rows(scores, decoder="cnn", code=code, depth=2, seed=0)
     ]
-    figure = depths._curves(Part("depths", {"layers": rows, "warp": []}), "cnn")
+    figure = depths._curves(PartResult("depths", {"layers": rows, "warp": []}), "cnn")
     for ax in figure.axes:
         low, high = ax.get_ylim()
         assert low < 0.1
@@ -98,7 +98,7 @@ def test_contours_are_labelled_on_axes_to_scale():
         {"side": n, "share": p, "seed": 0, "id_mse": 1e-4, "ood_mse": 1e-3 * n * p, "ood_localization": 1 - p}
         for n in (16, 20, 28) for p in (0.2, 0.4, 0.6)
     ]  # fmt: skip
-    figure = contour.plot(Part("contour", {"scores": rows}, facts={"depth": 4, "width": 16}))["S04_contour"]
+    figure = contour.plot(PartResult("contour", {"scores": rows}, facts={"depth": 4, "width": 16}))["S04_contour"]
     unseen = figure.axes[1]
     assert list(unseen.get_xticks()) == [16, 20, 28]
     assert unseen.texts  # the contours' labels

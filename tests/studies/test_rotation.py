@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from recombine.cli.app import app
 from recombine.core.scenes.mnist import packaged_digits
 from recombine.core.scenes.rotated_digit import packed
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.studies.framework.profiles import profile, with_digits
 from recombine.studies.paper.r12_rotation import SIZES, blended, config, correlation, effects
 
@@ -89,7 +89,7 @@ def test_effects_are_means_over_the_gap_of_the_single_digit():
         row("one", 0, False, 9.0, math.nan, math.nan),
         row("one", 1, True, 0.01, 0.1, 0.5), row("several", 0, True, 5.0, 5.0, 0.0),
     ]  # fmt: skip
-    found = effects(Part("rotation", {"scores": [], "angles": table}))
+    found = effects(PartResult("rotation", {"scores": [], "angles": table}))
     assert found["C13.nearer"] == pytest.approx({0: 1.0, 1: -1.0})
     assert found["C13.alike"] == pytest.approx({0: 0.95, 1: 0.5})
 

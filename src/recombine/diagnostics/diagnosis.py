@@ -29,7 +29,7 @@ from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.core.progress import ProgressBar
 from recombine.diagnostics.diagnosis_files import read_diagnosis, write_diagnosis
-from recombine.diagnostics.findings import Part, json_able
+from recombine.diagnostics.findings import PartResult, json_able
 from recombine.diagnostics.inputs import DiagnosisInputs
 from recombine.diagnostics.layer_parts import LAYERWISE, LayerStudy, geometry_part
 from recombine.diagnostics.model.grid_activations import MEMORY, LayerRows, collect, fits
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-_WORK: dict[str, Callable[[DiagnosisInputs], Part]] = {
+_WORK: dict[str, Callable[[DiagnosisInputs], PartResult]] = {
     "outputs": outputs_part,
     "errors": errors_part,
     "superposition": superposition_part,
@@ -112,14 +112,14 @@ def diagnose(
             told("outputs")
             activations = _activations(subject, memory, seed, inner=any(name in LAYERWISE for name in chosen))
             inputs = _inputs(model, subject, held, target, activations, wanted, geometry, memory, seed, pictures)
-            found = {name: Part.absent(name, NOT_CHOSEN) for name in PARTS}
+            found = {name: PartResult.absent(name, NOT_CHOSEN) for name in PARTS}
             for name, work in _WORK.items():
                 if name in chosen:
                     told(name)
                     try:
                         found[name] = work(inputs)
                     except InputError as error:
-                        found[name] = Part.absent(name, str(error))
+                        found[name] = PartResult.absent(name, str(error))
             layerwise = [name for name in chosen if name in LAYERWISE]
             if layerwise:
                 found |= LayerStudy(inputs, layerwise).run(told)
@@ -230,7 +230,7 @@ def _facts(subject: Subject, inputs: DiagnosisInputs, seed: int, memory: int) ->
     }
 
 
-def _verdict(parts: dict[str, Part], inputs: DiagnosisInputs) -> Verdict:
+def _verdict(parts: dict[str, PartResult], inputs: DiagnosisInputs) -> Verdict:
     """Gather the evidence from the parts and judge it; the errors count also where they were not asked for."""
     superposition = parts["superposition"]
     if not superposition.computed:
@@ -274,12 +274,12 @@ class Diagnosis:
     space: FactorSpace
     holdout: Holdout | None
     layers: tuple[str, ...]
-    parts: dict[str, Part]
+    parts: dict[str, PartResult]
     verdict: Verdict
     facts: dict[str, Any]
     source: dict[str, str] = field(default_factory=dict)
 
-    def __getitem__(self, part: str) -> Part:
+    def __getitem__(self, part: str) -> PartResult:
         [name] = _chosen(part)
         return self.parts[name]
 
@@ -349,7 +349,7 @@ class Diagnosis:
         A file that is missing or was changed is an error, or with `partial` makes its part a missing one.
         """
         fields = read_diagnosis(Path(folder), partial=partial)
-        fields["parts"] = {name: Part.absent(name, NOT_WRITTEN) for name in PARTS} | fields["parts"]
+        fields["parts"] = {name: PartResult.absent(name, NOT_WRITTEN) for name in PARTS} | fields["parts"]
         return cls(**fields)
 
     def to_json(self) -> dict[str, Any]:

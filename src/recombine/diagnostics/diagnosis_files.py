@@ -12,7 +12,7 @@ from recombine.core.errors import InputError, StoreError
 from recombine.core.factors import FactorSpace
 from recombine.core.files import file_digest, read_json, read_tensors, write_json, write_tensors, write_text
 from recombine.core.holdouts import HOLDOUTS
-from recombine.diagnostics.findings import Part, column_types, from_csv, json_able, to_csv
+from recombine.diagnostics.findings import PartResult, column_types, from_csv, json_able, to_csv
 from recombine.diagnostics.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -106,14 +106,14 @@ def _damage(folder: Path, name: str, digest: str) -> str:
     return ""
 
 
-def _part(folder: Path, name: str, given: dict[str, Any], damaged: dict[str, str]) -> Part:
+def _part(folder: Path, name: str, given: dict[str, Any], damaged: dict[str, str]) -> PartResult:
     """A part, or why it is missing if one of its files is damaged."""
     files = [f"{name}.safetensors", *(f"{name}-{table}.csv" for table in given["tables"])]
     reasons = [damaged[file] for file in files if file in damaged]
-    return Part.absent(name, reasons[0]) if reasons else read_part(name, given, folder, folder)
+    return PartResult.absent(name, reasons[0]) if reasons else read_part(name, given, folder, folder)
 
 
-def write_part(part: Part, tables: Path, arrays: Path) -> tuple[dict[str, Any], list[Path]]:
+def write_part(part: PartResult, tables: Path, arrays: Path) -> tuple[dict[str, Any], list[Path]]:
     """Write a part as `<part>-<table>.csv` and `<part>.safetensors`; returns what `read_part` needs, and the files."""
     types, files = {}, []
     for table, rows in part.tables.items():
@@ -127,11 +127,13 @@ def write_part(part: Part, tables: Path, arrays: Path) -> tuple[dict[str, Any], 
     return entry, files
 
 
-def read_part(name: str, given: dict[str, Any], tables: Path, arrays: Path) -> Part:
+def read_part(name: str, given: dict[str, Any], tables: Path, arrays: Path) -> PartResult:
     """What `write_part` wrote, given what it returned."""
     rows = {
         table: from_csv((tables / f"{name}-{table}.csv").read_text(encoding="utf-8"), types)
         for table, types in given["tables"].items()
     }
     found = read_tensors(arrays / f"{name}.safetensors")[0] if given["arrays"] else {}
-    return Part(name, rows, {n: found[n].numpy() for n in given["arrays"]}, given["facts"], dict(given["missing"]))
+    return PartResult(
+        name, rows, {n: found[n].numpy() for n in given["arrays"]}, given["facts"], dict(given["missing"])
+    )

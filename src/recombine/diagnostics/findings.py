@@ -21,7 +21,7 @@ _TYPES = {"bool": lambda text: text == "True", "int": int, "float": float, "str"
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class PartResult:
     """What one diagnostic found.
 
     Attributes:
@@ -39,7 +39,7 @@ class Part:
     missing: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def absent(cls, name: str, reason: str) -> Part:
+    def absent(cls, name: str, reason: str) -> PartResult:
         return cls(name, missing={name: reason})
 
     @property

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from recombine.core.errors import InputError
 from recombine.core.seeds import generator
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.inputs import DiagnosisInputs
 from recombine.diagnostics.model.grid_activations import LayerRows, stream
 from recombine.diagnostics.model.layers import OUT
@@ -41,7 +41,7 @@ DIMENSIONS = 3
 SHAPES: tuple[Literal["stripe", "bump"], ...] = ("stripe", "bump")
 
 
-def geometry_part(inputs: DiagnosisInputs) -> Part:
+def geometry_part(inputs: DiagnosisInputs) -> PartResult:
     """The metric tensor of every layer, and the scores read off it on ID and OOD cells."""
     given = (inputs.model, inputs.space, inputs.encode)
     if inputs.geometry == "exact":
@@ -52,7 +52,7 @@ def geometry_part(inputs: DiagnosisInputs) -> Part:
     arrays = {f"metric/{name}": layer.metric for name, layer in found.layers.items()}
     arrays |= {f"log_volume/{name}": layer.log_volume for name, layer in found.layers.items()}
     facts = {"method": found.method, "derivative_method": found.derivative_method, "cells_at_once": found.cells_at_once}
-    return Part("geometry", {"layers": found.rows(inputs.masks)}, arrays, facts)
+    return PartResult("geometry", {"layers": found.rows(inputs.masks)}, arrays, facts)
 
 
 class LayerStudy:
@@ -62,12 +62,12 @@ class LayerStudy:
         self.inputs, self.wanted = inputs, wanted
         whole = inputs.space.n_factors >= 1 and len(inputs.space) <= MOST_CELLS
         self.shared = whole and inputs.held is not None  # then probes and embeddings use one Gram matrix
-        self.parts = {name: Part(name) for name in LAYERWISE if name in wanted}
+        self.parts = {name: PartResult(name) for name in LAYERWISE if name in wanted}
         self.features: dict[str, Features] = {}
         self.order = _id_first(inputs)
         self.drawn: dict[str, str] = {}
 
-    def run(self, tell: Callable[[str], None]) -> dict[str, Part]:
+    def run(self, tell: Callable[[str], None]) -> dict[str, PartResult]:
         """Go through all layers; `tell` hears the name of each."""
         inputs = self.inputs
         alone = "probes" in self.wanted and not self.shared
@@ -99,29 +99,29 @@ class LayerStudy:
             return [(name, inputs.held[name]) for name in inputs.subject.layers]
         return stream(inputs.subject, memory=inputs.memory // 4, seed=inputs.seed)
 
-    def _absorb(self, name: str, work: Callable[[], Part]) -> None:
+    def _absorb(self, name: str, work: Callable[[], PartResult]) -> None:
         try:
             self.parts[name] = work()
         except InputError as error:
-            self.parts[name] = Part.absent(name, str(error))
+            self.parts[name] = PartResult.absent(name, str(error))
 
-    def _probes_alone(self) -> Part:
+    def _probes_alone(self) -> PartResult:
         m = self.inputs
         found = linear_probes(m.model, m.space, m.encode, m.holdout, layers=m.layers, seed=m.seed, memory=m.memory // 2)
         return self._probe_part(found)
 
-    def _probes_shared(self) -> Part:
+    def _probes_shared(self) -> PartResult:
         m = self.inputs
         units = {name: layer.units for name, layer in m.subject.layers.items()}
         n_id = len(m.space) if m.holdout is None else m.holdout.n_id
         return self._probe_part(probes_of_features(self.features, units, m.space, self.order, n_id, seed=m.seed))
 
-    def _probe_part(self, found: Any) -> Part:
+    def _probe_part(self, found: Any) -> PartResult:
         rows = [asdict(probe) for probe in found.table]
         facts = {"cells": len(found.cells), "grid_cells": found.grid_cells, "drawn": found.subsampled}
         missing = {f"{r['score']} of {r['factor']}": r["missing"] for r in rows if r["missing"]}
         arrays = {"cells": found.cells, **{f"error/{name}": a.astype(np.float32) for name, a in found.errors.items()}}
-        return Part("probes", {"scores": rows}, arrays, facts, missing)
+        return PartResult("probes", {"scores": rows}, arrays, facts, missing)
 
     def _study(self, name: str, found: LayerRows) -> None:
         """All parts that are read off one layer's activations."""

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from recombine.core.errors import InputError
-from recombine.diagnostics.findings import Part, Rows
+from recombine.diagnostics.findings import PartResult, Rows
 from recombine.diagnostics.inputs import DiagnosisInputs
 from recombine.diagnostics.numerics.complexity import distribution_complexity, function_complexity
 from recombine.diagnostics.numerics.grids import cells_per_block, draw_cells, rows_of
@@ -37,7 +37,7 @@ NO_TARGET = "no target was given"
 KINDS: tuple[KernelKind, ...] = ("factorized", "radial")
 
 
-def outputs_part(inputs: DiagnosisInputs) -> Part:
+def outputs_part(inputs: DiagnosisInputs) -> PartResult:
     """What the model makes of every cell, beside the truth: what a reader wants to see."""
     outputs, truth = inputs.outputs, inputs.truth
     if outputs.numel() > MOST_OUTPUTS:
@@ -51,10 +51,10 @@ def outputs_part(inputs: DiagnosisInputs) -> Part:
     arrays = {"output": outputs.float().numpy()}
     if truth is not None:
         arrays["truth"] = truth.whole().float().numpy()
-    return Part("outputs", {"range": rows}, arrays, missing={} if truth is not None else {"truth": NO_TARGET})
+    return PartResult("outputs", {"range": rows}, arrays, missing={} if truth is not None else {"truth": NO_TARGET})
 
 
-def errors_part(inputs: DiagnosisInputs) -> Part:
+def errors_part(inputs: DiagnosisInputs) -> PartResult:
     """Mean squared error per cell, and by split relative to the truth's own spread."""
     if inputs.truth is None:
         raise InputError("It needs the truth, and no target was given.")
@@ -73,14 +73,14 @@ def errors_part(inputs: DiagnosisInputs) -> Part:
         for name, mask in ((name, torch.from_numpy(mask)) for name, mask in inputs.masks.items())
         if mask.any()
     ]  # fmt: skip
-    return Part("errors", {"errors": rows}, {"mse": mse.numpy()})
+    return PartResult("errors", {"errors": rows}, {"mse": mse.numpy()})
 
 
 def _ratio(above: Tensor, below: Tensor) -> float:
     return float(above / below) if float(below) > 0 else math.nan
 
 
-def superposition_part(inputs: DiagnosisInputs) -> Part:
+def superposition_part(inputs: DiagnosisInputs) -> PartResult:
     """Both sides of the test, plain and centred, on every OOD cell; sums with free weights; pictures of a few."""
     space, holdout, truth = inputs.space, inputs.split, inputs.truth
     outputs = inputs.outputs
@@ -114,7 +114,7 @@ def superposition_part(inputs: DiagnosisInputs) -> Part:
     arrays |= {f"mean codes/{name}": made.reshape(-1, *outputs.shape[1:]).numpy()
                for name, made in zip(space.names, alone)}  # fmt: skip
     arrays = {name: a if name.endswith("cells") else a.astype(np.float32) for name, a in arrays.items()}
-    return Part("superposition", tables, arrays, missing=missing)
+    return PartResult("superposition", tables, arrays, missing=missing)
 
 
 def _check_population(inputs: DiagnosisInputs) -> None:
@@ -193,7 +193,7 @@ def _median(values: np.ndarray) -> float:
     return float(np.median(known)) if len(known) and 2 * len(known) >= len(values) else math.nan
 
 
-def kernels_part(inputs: DiagnosisInputs) -> Part:
+def kernels_part(inputs: DiagnosisInputs) -> PartResult:
     """Gram matrices and what they agree with, kernel regression, the spectrum of the cosine kernel."""
     space, holdout, seed = inputs.space, inputs.split, inputs.seed
     outputs = inputs.outputs
@@ -225,7 +225,7 @@ def kernels_part(inputs: DiagnosisInputs) -> Part:
     except InputError as error:
         missing["spectrum"] = str(error)
     facts = {"n_id": grams.n_id, "cells": len(cells), "grid_cells": len(space), "drawn": len(cells) < len(space)}
-    return Part("kernels", tables, arrays, facts, missing)
+    return PartResult("kernels", tables, arrays, facts, missing)
 
 
 def _spectrum(grams: GramMatrices, seed: int) -> tuple[dict[str, Any], Float[np.ndarray, " term"]]:

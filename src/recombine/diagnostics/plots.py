@@ -14,7 +14,7 @@ from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure
 
 from recombine.core.errors import InputError
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.numerics.kernels import binary_factorized_kernel
 from recombine.plotting.grids import grid_axes, landscape, outline
 from recombine.plotting.style import OUTLINE, new_figure
@@ -132,7 +132,7 @@ def _by_layer(diagnosis: Diagnosis, rows: list[dict[str, Any]], column: str) -> 
     return [found.get(name, math.nan) for name in diagnosis.layers]
 
 
-def _outputs(diagnosis: Diagnosis, part: Part) -> Figure:
+def _outputs(diagnosis: Diagnosis, part: PartResult) -> Figure:
     """A few cells, spread over the trained and the held-out ones: truth above output."""
     held = np.zeros(len(diagnosis.space), bool) if diagnosis.holdout is None else diagnosis.holdout.mask.ravel()
     chosen = np.concatenate([cells[np.linspace(0, len(cells) - 1, 4).astype(int)]
@@ -156,7 +156,7 @@ def _outputs(diagnosis: Diagnosis, part: Part) -> Figure:
     return figure
 
 
-def _errors(diagnosis: Diagnosis, part: Part) -> Figure:
+def _errors(diagnosis: Diagnosis, part: PartResult) -> Figure:
     figure = new_figure(4.6, 3.8)
     ax = figure.subplots()
     mse = part.arrays["mse"].reshape(diagnosis.space.shape)
@@ -170,7 +170,7 @@ def _errors(diagnosis: Diagnosis, part: Part) -> Figure:
     return figure
 
 
-def _geometry(diagnosis: Diagnosis, part: Part) -> Figure:
+def _geometry(diagnosis: Diagnosis, part: PartResult) -> Figure:
     """log₁₀ dv of every layer over the grid, and the factorization score by layer."""
     maps = part.by_layer("log_volume")
     figure, axes = _grid(len(maps) + 1, 2.9, 2.8)
@@ -199,7 +199,7 @@ def _geometry(diagnosis: Diagnosis, part: Part) -> Figure:
     return figure
 
 
-def _probes(diagnosis: Diagnosis, part: Part) -> Figure:
+def _probes(diagnosis: Diagnosis, part: PartResult) -> Figure:
     scores = list(dict.fromkeys(row["score"] for row in part.rows))
     figure = new_figure(2.9 * len(scores), 3.1)
     axes = np.atleast_1d(figure.subplots(1, len(scores), sharey=True))
@@ -221,7 +221,7 @@ def _probes(diagnosis: Diagnosis, part: Part) -> Figure:
     return figure
 
 
-def _kernels(diagnosis: Diagnosis, part: Part) -> Figure:
+def _kernels(diagnosis: Diagnosis, part: PartResult) -> Figure:
     """Gram matrices with ID and OOD blocks, beside the binary factorized kernel; the spectrum below."""
     grams = part.by_layer("gram")
     cells, n_id = part.arrays["cells"], part.facts["n_id"]
@@ -247,7 +247,7 @@ def _kernels(diagnosis: Diagnosis, part: Part) -> Figure:
     return figure
 
 
-def _superposition(diagnosis: Diagnosis, part: Part) -> Figure:
+def _superposition(diagnosis: Diagnosis, part: PartResult) -> Figure:
     """Pictures of a few OOD cells, and the cosines of all of them."""
     pictures = part.by_layer("pictures")
     rows = {"truth": "truth", "output": "output", "superposition": "superposition\n(best scale)"}
@@ -282,7 +282,7 @@ def _superposition(diagnosis: Diagnosis, part: Part) -> Figure:
     return figure
 
 
-def _cosines(ax: Axes, part: Part) -> None:
+def _cosines(ax: Axes, part: PartResult) -> None:
     rows = [row for row in part.rows if row["side"] == "output" and row["centred"]]
     bins = list(np.linspace(-1, 1, 41))
     lines = {
@@ -309,7 +309,7 @@ def _cosines(ax: Axes, part: Part) -> None:
         ax.spines[side].set_visible(False)
 
 
-def _tuning(diagnosis: Diagnosis, part: Part) -> Figure:
+def _tuning(diagnosis: Diagnosis, part: PartResult) -> Figure:
     """The most typical units of every layer, and the mean indices by layer."""
     layers = [row["layer"] for row in part.rows][:MOST_CURVES]
     typical: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -346,7 +346,7 @@ def _tuning(diagnosis: Diagnosis, part: Part) -> Figure:
     return figure
 
 
-def _complexity(diagnosis: Diagnosis, part: Part) -> Figure:
+def _complexity(diagnosis: Diagnosis, part: PartResult) -> Figure:
     """Cumulative share of terms of up to 1, 2, … factors, per layer."""
     rows = part.table("layers") if "layers" in part.tables else []
     if not rows:
@@ -383,7 +383,7 @@ def _rank(value: Any) -> str:
     return "more than tried" if value is None or math.isnan(value) else f"{value:g}"
 
 
-def _embeddings(diagnosis: Diagnosis, part: Part) -> Figure:
+def _embeddings(diagnosis: Diagnosis, part: PartResult) -> Figure:
     """The first two dimensions of every layer (columns), coloured by each factor (rows)."""
     method = "umap" if part.by_layer("umap") else "pca"
     points = part.by_layer(method)
@@ -417,7 +417,7 @@ def _embeddings(diagnosis: Diagnosis, part: Part) -> Figure:
     return figure
 
 
-_PLOTS: dict[str, Callable[[Diagnosis, Part], Figure]] = {
+_PLOTS: dict[str, Callable[[Diagnosis, PartResult], Figure]] = {
     "outputs": _outputs,
     "errors": _errors,
     "geometry": _geometry,

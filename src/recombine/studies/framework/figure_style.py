@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from recombine.core.holdouts import Holdout
 from recombine.core.task import Task
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.runs.store import StoredRun
 
@@ -122,13 +122,13 @@ def grid_outputs(model: nn.Module, task: Task) -> tuple[Float[Tensor, "cell ..."
     return outputs, truth
 
 
-def by_layer(part: Part, prefix: str) -> dict[int, Float[np.ndarray, "..."]]:
+def by_layer(part: PartResult, prefix: str) -> dict[int, Float[np.ndarray, "..."]]:
     """The arrays called `prefix` + layer number, by number."""
     found = {int(name.removeprefix(prefix)): a for name, a in part.arrays.items() if name.startswith(prefix)}
     return dict(sorted(found.items()))
 
 
-def keep_samples(part: Part, name: str, run: StoredRun, shown: int) -> None:
+def keep_samples(part: PartResult, name: str, run: StoredRun, shown: int) -> None:
     """Keep a run's images of unseen cells as `outputs/name`, with `cells`, `truth` and the fact `config`.
 
     Only the first run of a name is kept; all runs of a part must have the same hold-out.
@@ -143,7 +143,7 @@ def keep_samples(part: Part, name: str, run: StoredRun, shown: int) -> None:
     part.arrays.update({"cells": cells.numpy(), "truth": truth, f"outputs/{name}": outputs})
 
 
-def kept_samples(part: Part, note: str, *, label: str = "{}", size: float = 0.95) -> Figure:
+def kept_samples(part: PartResult, note: str, *, label: str = "{}", size: float = 0.95) -> Figure:
     """Truth above what `keep_samples` kept, a line for each name."""
     space = task_of(part.facts["config"]).space
     lines = {label.format(name): images for name, images in part.by_layer("outputs").items()}

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from recombine.core.errors import InputError, StoreError
 from recombine.core.files import file_digest, read_json, write_bytes, write_json
 from recombine.diagnostics.diagnosis_files import read_part, write_part
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.runs.store import Store
 from recombine.studies.framework.study import Study
 
@@ -77,7 +77,7 @@ class Output:
     def write_about(self, facts: Mapping[str, Any]) -> None:
         write_json(self.main, {"format": FORMAT, "profile": self.profile, **facts})
 
-    def save(self, study: Study, part: Part, runs: Mapping[str, str], seeds: Iterable[int]) -> None:
+    def save(self, study: Study, part: PartResult, runs: Mapping[str, str], seeds: Iterable[int]) -> None:
         """Write a study's rows; the JSON that says what they are of comes last."""
         main = self._sidecar(study.key)
         main.unlink(missing_ok=True)
@@ -85,7 +85,7 @@ class Output:
         digests = {str(path.relative_to(self.root)): file_digest(path) for path in files}
         write_json(main, {"format": FORMAT, **self._of(study, runs, seeds), "part": entry, "files": digests})
 
-    def saved(self, study: Study, runs: Mapping[str, str], seeds: Iterable[int]) -> Part | None:
+    def saved(self, study: Study, runs: Mapping[str, str], seeds: Iterable[int]) -> PartResult | None:
         """A study's saved rows if they are of these runs; None otherwise, also if a file was changed."""
         try:
             content = read_json(self._sidecar(study.key))
@@ -96,7 +96,7 @@ class Output:
         except StoreError:
             return None
 
-    def load(self, key: str, *, arrays: bool = True) -> Part:
+    def load(self, key: str, *, arrays: bool = True) -> PartResult:
         """A study's saved rows, whatever runs they are of; an error if they are missing or were changed.
 
         Without `arrays` only the tables are read: all that verdicts need.
@@ -107,7 +107,7 @@ class Output:
             content = {**content, "files": tables, "part": {**content["part"], "arrays": []}}
         return self._read(key, content)
 
-    def _read(self, key: str, content: Any) -> Part:
+    def _read(self, key: str, content: Any) -> PartResult:
         try:
             for name, digest in content["files"].items():
                 path = self.root / name
@@ -130,7 +130,7 @@ class Output:
     def _sidecar(self, key: str) -> Path:
         return self.root / "tables" / f"{key}.json"
 
-    def draw(self, study: Study, part: Part) -> list[Path]:
+    def draw(self, study: Study, part: PartResult) -> list[Path]:
         """Every figure of a study as PNG and PDF; those there are kept if neither rows nor drawing code changed."""
         main = self.root / "figures" / f"{study.key}.json"
         of = {"rows": file_digest(self._sidecar(study.key)), "code": _drawing_code()}

@@ -22,7 +22,7 @@ import torch
 import recombine
 from recombine.core.errors import InputError, RecombineError, TrainingInterrupted
 from recombine.core.progress import ProgressBar
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.runs.cost import Costs
 from recombine.runs.store import Store
@@ -185,14 +185,14 @@ def listed(reasons: Mapping[str, str]) -> str:
 
 
 def judged(
-    study: Study, part: Part | None, seeds: Sequence[int], reason: str = "", failure: str = ""
+    study: Study, part: PartResult | None, seeds: Sequence[int], reason: str = "", failure: str = ""
 ) -> list[dict[str, Any]]:
     """The verdicts of a study from its rows alone, as in claims.json."""
     effects: Effects = {} if part is None else study.effects(part)
     return [judge(CLAIMS[claim], effects, seeds, reason, failure).to_json() for claim in study.claims]
 
 
-def _rows(study: Study, output: Output, profile: Profile, seeds: Sequence[int], runs: Runs) -> Part:
+def _rows(study: Study, output: Output, profile: Profile, seeds: Sequence[int], runs: Runs) -> PartResult:
     """A study's rows, computed only if those saved are of other runs."""
     used = {
         config.hash: output.store.load(config.hash).facts["files"]["model/model.safetensors"]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from recombine.core.errors import InputError, StoreError
 from recombine.core.registry import nearest
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store, StoredRun
 from recombine.studies.framework.profiles import Profile
@@ -65,7 +65,7 @@ class Runs:
 
 
 @contextlib.contextmanager
-def record_undiagnosed(part: Part, what: str) -> Iterator[None]:
+def record_undiagnosed(part: PartResult, what: str) -> Iterator[None]:
     """Go on without a run that cannot be diagnosed (a network whose units all died): the part says which and why.
 
     That is a failure, unlike what `part.missing` tells: a search that ended without a number found what there is.
@@ -78,7 +78,7 @@ def record_undiagnosed(part: Part, what: str) -> Iterator[None]:
         part.facts.setdefault(UNDIAGNOSED, {})[what] = f"it cannot be diagnosed: {error}"
 
 
-def undiagnosed(part: Part) -> dict[str, str]:
+def undiagnosed(part: PartResult) -> dict[str, str]:
     """Run → why, of those left out by `record_undiagnosed`."""
     return dict(part.facts.get(UNDIAGNOSED, {}))
 
@@ -115,9 +115,9 @@ class Study:
     claims: tuple[str, ...] = ()
     version: int
     configs: Callable[[Profile, Sequence[int]], list[RunConfig]]
-    rows: Callable[[Runs, Profile, Sequence[int]], Part]
-    plot: Callable[[Part], dict[str, Figure]]
-    effects: Callable[[Part], Effects] = field(default=lambda part: {})
+    rows: Callable[[Runs, Profile, Sequence[int]], PartResult]
+    plot: Callable[[PartResult], dict[str, Figure]]
+    effects: Callable[[PartResult], Effects] = field(default=lambda part: {})
     more: Callable[[Profile, Sequence[int], Runs], list[RunConfig]] = field(default=nothing_more)
     more_expected: Callable[[Profile, Sequence[int]], int] = field(default=lambda profile, seeds: 0)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import CODE_LABELS, CODES, HOLDOUTS, cnn
 from recombine.studies.framework.figure_style import seeds_note, spread_cells, task_of
@@ -30,11 +30,11 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, str, int],
     }
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Scores of every run; mean error of every cell; pictures of the first seed."""
     from recombine.scoring.outputs import render
 
-    found = Part("landscapes", {"scores": []}, facts={"configs": {}, "seed_shown": min(seeds)})
+    found = PartResult("landscapes", {"scores": []}, facts={"configs": {}, "seed_shown": min(seeds)})
     errors: dict[str, list[np.ndarray]] = {}
     for (holdout, code, seed), run in runs.labelled(wanted(profile, seeds)):
         found.tables["scores"].append({"holdout": holdout, "code": code, "seed": seed, "run": run.id, **run.summary})
@@ -49,7 +49,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     return found
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """Per hold-out: the landscapes of all codes, and their outputs for the same cells."""
     from recombine.plotting.images import comparison
 
@@ -83,7 +83,7 @@ def plot(part: Part) -> dict[str, Figure]:
     return figures
 
 
-def effects(part: Part) -> Effects:
+def effects(part: PartResult) -> Effects:
     """Worst and best case over codes and hold-outs, for seeds that have all of them."""
     found: dict[str, dict[int, float]] = {"C1.learnt": {}, "C1.fails": {}, "C1.error": {}}
     for seed in sorted({row["seed"] for row in part.rows}):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.numerics.superposition import Superposition, superposition, superposition_of_inputs
 from recombine.runs.store import StoredRun
 from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, two_codes
@@ -32,9 +32,9 @@ SHOWN = 5
 BINS = np.linspace(-1, 1, 41)
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Medians over OOD cells of every run and side, histograms of the cosines, pictures of the first seed."""
-    found = Part("superpositions", {"medians": []}, facts={"configs": {}})
+    found = PartResult("superpositions", {"medians": []}, facts={"configs": {}})
     for (code, seed), run in runs.labelled(two_codes(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({code}, seed {seed})"):
             tests = _tests(run, code)
@@ -84,7 +84,7 @@ def _median(values: np.ndarray) -> float:
     return float(np.median(known)) if len(known) else math.nan
 
 
-def _add_histograms(found: Part, code: str, test: Superposition) -> None:
+def _add_histograms(found: PartResult, code: str, test: Superposition) -> None:
     for name in ("cosine", "cosine_truth", "truth_superposition"):
         values = getattr(test, name)
         counts = np.histogram(values[np.isfinite(values)], bins=BINS)[0]
@@ -92,7 +92,7 @@ def _add_histograms(found: Part, code: str, test: Superposition) -> None:
         found.arrays[key] = found.arrays.get(key, 0) + counts
 
 
-def _add_pictures(found: Part, key: str, test: Superposition) -> None:
+def _add_pictures(found: PartResult, key: str, test: Superposition) -> None:
     pictures = test.pictures
     assert pictures.truth is not None
     found.arrays[f"cells/{key}"] = pictures.cells
@@ -100,7 +100,7 @@ def _add_pictures(found: Part, key: str, test: Superposition) -> None:
         found.arrays[f"{name}/{key}"] = getattr(pictures, name).astype(np.float32)
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """Per code and side the panels; the cosines of all cells and seeds."""
     figures = {}
     for key in [name.partition("/")[2] for name in part.arrays if name.startswith("cells/")]:
@@ -140,7 +140,7 @@ def _brightened(images: np.ndarray) -> np.ndarray:
     return images / np.where(peaks > 0, peaks, 1)
 
 
-def _cosines(part: Part) -> Figure:
+def _cosines(part: PartResult) -> Figure:
     from recombine.plotting.style import new_figure
 
     codes = [code for code in TWO_CODES if code in part.facts["configs"]]
@@ -166,7 +166,7 @@ def _cosines(part: Part) -> Figure:
     return figure
 
 
-def effects(part: Part) -> Effects:
+def effects(part: PartResult) -> Effects:
     """Medians of the centred output side."""
     found: dict[str, dict[int, float]] = {}
     for row in part.rows:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.numerics.kernels import SIMILARITIES, agreement, binary_factorized_kernel, gram_matrices
 from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, two_codes
 from recombine.studies.framework.figure_style import SMALL, grid_outputs, seeds_note, task_of
@@ -24,9 +24,9 @@ LABELS = {"cosine": "cosine", "l2": "L2 distance", "overlap": "pixel overlap"}
 DIVIDER = "#56B4E9"
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Agreement with K_bin of every run and similarity; the Gram matrices of the first seed."""
-    found = Part("similarities", {"agreement": []}, facts={"configs": {}, "n_id": {}})
+    found = PartResult("similarities", {"agreement": []}, facts={"configs": {}, "n_id": {}})
     for (code, seed), run in runs.labelled(two_codes(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({code}, seed {seed})"):
             outputs, _ = grid_outputs(run.model, run.task)
@@ -42,13 +42,13 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     return found
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """R3: the OOD × ID block beside K_bin; R11: whole matrices."""
     codes = list(part.facts["configs"])
     return {"R03_similarity": _blocks(part, codes), "R11_gram_matrices": _matrices(part, codes)}
 
 
-def _blocks(part: Part, codes: list[str]) -> Figure:
+def _blocks(part: PartResult, codes: list[str]) -> Figure:
     """OOD × ID cosine similarity per code, and K_bin."""
     from recombine.plotting.style import new_figure
 
@@ -77,16 +77,16 @@ def _blocks(part: Part, codes: list[str]) -> Figure:
     return figure
 
 
-def _agreed(part: Part, code: str, similarity: str) -> str:
+def _agreed(part: PartResult, code: str, similarity: str) -> str:
     found = [row["correlation"] for row in part.rows if row["code"] == code and row["similarity"] == similarity]
     return f"r with K_bin = {np.mean(found):.2f} [{min(found):.2f}, {max(found):.2f}]"
 
 
-def _seeds(part: Part) -> str:
+def _seeds(part: PartResult) -> str:
     return seeds_note(row["seed"] for row in part.rows)
 
 
-def _matrices(part: Part, codes: list[str]) -> Figure:
+def _matrices(part: PartResult, codes: list[str]) -> Figure:
     from recombine.plotting.style import new_figure
 
     figure = new_figure(3.4 * len(SIMILARITIES), 3.3 * len(codes) + 0.3)
@@ -119,7 +119,7 @@ def _divide(ax: Axes, n_id: int, count: int) -> None:
     ax.tick_params(length=0)
 
 
-def effects(part: Part) -> Effects:
+def effects(part: PartResult) -> Effects:
     """Of the cosine similarity."""
     by_code: dict[str, dict[int, dict[str, Any]]] = {code: {} for code in TWO_CODES}
     for row in part.rows:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, cnn
 from recombine.studies.framework.figure_style import SMALL, by_layer, seeds_note, task_of
@@ -40,9 +40,9 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int, int],
     }
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """A row per layer of every run, a row of warps per run, and the maps of the first seed at the standard depth."""
-    found = Part("layers", {"layers": [], "warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
+    found = PartResult("layers", {"layers": [], "warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
     for (code, depth, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({code}, depth {depth}, seed {seed})"):
             seen = look(run)
@@ -55,7 +55,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     return found
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """Probes and factorization by layer and depth; maps of the volume element."""
     lines = {CODE_LABELS[code]: by_layer(part, f"volume/{code}/") for code in part.facts["configs"]}
     configs = {CODE_LABELS[code]: config for code, config in part.facts["configs"].items()}
@@ -73,7 +73,7 @@ def plot(part: Part) -> dict[str, Figure]:
     return figures
 
 
-def _panels(part: Part, columns: dict[str, str], title: str, least: float | None) -> Figure:
+def _panels(part: PartResult, columns: dict[str, str], title: str, least: float | None) -> Figure:
     """A line of panels per code, one panel per way of scoring."""
     from recombine.plotting.style import new_figure
 
@@ -97,7 +97,7 @@ def _panels(part: Part, columns: dict[str, str], title: str, least: float | None
     return figure
 
 
-def effects(part: Part) -> Effects:
+def effects(part: PartResult) -> Effects:
     """Trends, losses and distortions for seeds that have all depths and both codes."""
     found: dict[str, dict[int, float]] = {}
     depths = sorted({row["depth"] for row in part.rows})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.model.layers import OUT
 from recombine.diagnostics.numerics.geometry import metric_tensor_finite_difference
 from recombine.models.decoders import FactorRendered
@@ -53,10 +53,10 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunC
     return {(variant, config.seed): config for variant, group in made.items() for config in group}
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """The ablation's row and the roughness of every run; embeddings and maps of the first seed of each variant."""
     sizes = profile.of(SIZES)
-    found = Part("rendering", {"ablation": []}, facts={"configs": {}, "epochs": sizes.epochs})
+    found = PartResult("rendering", {"ablation": []}, facts={"configs": {}, "epochs": sizes.epochs})
     for (variant, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({variant}, seed {seed})"):
             volumes = _log_volumes(run)
@@ -86,7 +86,7 @@ def _embeddings(run: StoredRun, value: int) -> dict[str, np.ndarray]:
     return {name: maps[start + value, 0] for name, start in zip(run.task.space.names, starts)}
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """Embeddings, maps of the volume element, errors of all runs."""
     shown = [variant for variant in ablation.VARIANTS if variant in part.facts["configs"]]
     config = part.facts["configs"][shown[0]]
@@ -113,7 +113,7 @@ def _label(variant: str) -> str:
     return {"none": "no penalty", "both": "both penalties"}.get(variant, f"{variant} only")
 
 
-def _embedding_figure(part: Part, variants: list[str]) -> Figure:
+def _embedding_figure(part: PartResult, variants: list[str]) -> Figure:
     from recombine.plotting.style import new_figure
 
     factors = ("x", "y")
@@ -141,7 +141,7 @@ def _embedding_figure(part: Part, variants: list[str]) -> Figure:
     return figure
 
 
-def effects(part: Part) -> Effects:
+def effects(part: PartResult) -> Effects:
     """For seeds that have all four variants."""
     found: dict[str, dict[int, float]] = {}
     for seed in sorted({row["seed"] for row in part.rows}):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.numerics.conjunction import foreground
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import PAPER_RECIPE, centre, square
@@ -77,10 +77,10 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, float | No
     return {(m, shares.get(m), config.seed): config for m, group in made.items() for config in group}
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """A row per run; pictures of the first seed."""
     sizes = profile.of(SIZES)
-    found = Part("few_shot", {"runs": []}, facts={"config": None, "many": min(MANY, max(sizes.bumps))})
+    found = PartResult("few_shot", {"runs": []}, facts={"config": None, "many": min(MANY, max(sizes.bumps))})
     first: dict[int, Any] = {}
     for (bumps, share, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({bumps} bumps, seed {seed})"):
@@ -96,7 +96,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     return found
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """The data set, samples for numbers of bumps and for shares, scores by number of bumps."""
     if part.facts["config"] is None:
         return {}
@@ -122,7 +122,7 @@ def _row(row: dict[str, Any]) -> stripes.StripeRow:
     return stripes.StripeRow(**{key: value for key, value in row.items() if key != "share"})
 
 
-def _data_set(part: Part) -> Figure:
+def _data_set(part: PartResult) -> Figure:
     """Some of the stripes, some bumps, and where the bumps may lie."""
     from recombine.plotting.grids import hold_out, outline
     from recombine.plotting.images import show_image
@@ -154,7 +154,7 @@ def _data_set(part: Part) -> Figure:
     return figure
 
 
-def _scores(part: Part) -> Figure:
+def _scores(part: PartResult) -> Figure:
     from recombine.plotting.style import new_figure
 
     figure = new_figure(4.6, 3.3)
@@ -179,7 +179,7 @@ def _scores(part: Part) -> Figure:
     return figure
 
 
-def effects(part: Part) -> Effects:
+def effects(part: PartResult) -> Effects:
     """Without bumps, and with many of them."""
     found: dict[str, dict[int, float]] = {}
     of = {(row["bumps"], row["seed"]): row for row in part.rows}

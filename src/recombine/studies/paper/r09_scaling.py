@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import PAPER_RECIPE
 from recombine.studies.framework.figure_style import SMALL, seeds_note, shades, tidy
@@ -121,9 +121,9 @@ def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
     return [config for search in _searches(runs, profile, seeds) for config in search.asked]
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """A row per search, and one per run it looked at."""
-    found = Part("scaling", {"thresholds": [], "tried": []}, facts={"level": threshold.LEVEL})
+    found = PartResult("scaling", {"thresholds": [], "tried": []}, facts={"level": threshold.LEVEL})
     for search in _searches(runs, profile, seeds):
         about = {"kind": search.kind, "side": search.side, "seed": search.seed}
         if search.found is None or search.found.reached is None:
@@ -143,7 +143,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     return found
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """Thresholds over N with slopes, and localization over the number of bumps."""
     if not part.rows:
         return {}
@@ -155,7 +155,7 @@ def plot(part: Part) -> dict[str, Figure]:
     return {"R09_thresholds": threshold.plot(_curves(part), "examples", note), "R09_localization": _localization(part)}
 
 
-def _curves(part: Part) -> dict[str, list[ThresholdRow]]:
+def _curves(part: PartResult) -> dict[str, list[ThresholdRow]]:
     """Rows in numbers of examples: bumps, and 2N stripes where there are any."""
     curves: dict[str, list[ThresholdRow]] = {}
     for row in part.rows:
@@ -168,7 +168,7 @@ def _curves(part: Part) -> dict[str, list[ThresholdRow]]:
     return curves
 
 
-def _localization(part: Part) -> Figure:
+def _localization(part: PartResult) -> Figure:
     from recombine.plotting.style import new_figure
 
     figure = new_figure(3.6 * len(KINDS), 3.0)
@@ -193,7 +193,7 @@ def _localization(part: Part) -> Figure:
     return figure
 
 
-def effects(part: Part) -> Effects:
+def effects(part: PartResult) -> Effects:
     """The slope of each seed over all N; a seed that missed the level at some N has none, and `missing` says so."""
     found: dict[str, dict[int, float]] = {"C11.bumps": {}, "C11.stripes": {}}
     for kind, stripes in KINDS.items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.model.grid_activations import stream
 from recombine.diagnostics.model.layers import IN, OUT, examine
 from recombine.diagnostics.model.observing import observing
@@ -42,10 +42,10 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunC
     return found
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Tuning of every layer and the roughness of every run; maps and units of the first seed."""
     many = min(few_shot.MANY, max(profile.of(few_shot.SIZES).bumps))
-    found = Part("after_stripes", {"tuning": [], "warp": []}, facts={"configs": {}, "bumps": many})
+    found = PartResult("after_stripes", {"tuning": [], "warp": []}, facts={"configs": {}, "bumps": many})
     for (data, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({data}, seed {seed})"):
             about = {"data": data, "seed": seed, "run": run.id}
@@ -59,7 +59,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     return found
 
 
-def _tuning(run: StoredRun, found: Part, keep: str | None) -> list[dict[str, Any]]:
+def _tuning(run: StoredRun, found: PartResult, keep: str | None) -> list[dict[str, Any]]:
     """A row per hidden layer; units to look at are put into the part under the name `keep`."""
     table = []
     with observing(run.model):
@@ -81,12 +81,12 @@ def _tuning(run: StoredRun, found: Part, keep: str | None) -> list[dict[str, Any
     return table
 
 
-def _keep(found: Part, key: str, maps: np.ndarray, tuned: TuningCurves, units: np.ndarray) -> None:
+def _keep(found: PartResult, key: str, maps: np.ndarray, tuned: TuningCurves, units: np.ndarray) -> None:
     found.arrays[f"unit/{key}"] = maps.astype(np.float32)
     found.arrays[f"index/{key}"] = np.stack([tuned.stripe[units], tuned.bump[units]])
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """Maps of the volume element, first-layer units, tuning of typical units, indices by layer."""
     if not part.facts["configs"]:
         return {}
@@ -107,11 +107,11 @@ def plot(part: Part) -> dict[str, Figure]:
     return figures
 
 
-def _label(part: Part, data: str) -> str:
+def _label(part: PartResult, data: str) -> str:
     return {"bumps": "bumps only", "stripes": "stripes only"}.get(data, f"stripes +\n{part.facts['bumps']} bumps")
 
 
-def _first_layer(part: Part, shown: list[str]) -> Figure:
+def _first_layer(part: PartResult, shown: list[str]) -> Figure:
     from recombine.plotting.grids import outline
     from recombine.plotting.style import new_figure
 
@@ -132,7 +132,7 @@ def _first_layer(part: Part, shown: list[str]) -> Figure:
     return figure
 
 
-def _units(part: Part, data: str) -> Figure:
+def _units(part: PartResult, data: str) -> Figure:
     """The most stripe-like and the most bump-like unit of every layer: map and means along both axes."""
     from recombine.plotting.grids import outline
     from recombine.plotting.style import new_figure
@@ -172,7 +172,7 @@ def _units(part: Part, data: str) -> Figure:
     return figure
 
 
-def _indices(part: Part) -> Figure:
+def _indices(part: PartResult) -> Figure:
     from recombine.plotting.style import new_figure
 
     figure = new_figure(6.4, 2.9)
@@ -193,7 +193,7 @@ def _indices(part: Part) -> Figure:
     return figure
 
 
-def effects(part: Part) -> Effects:
+def effects(part: PartResult) -> Effects:
     """First against last hidden layer after stripes and bumps; roughness against training on bumps."""
     found: dict[str, dict[int, float]] = {}
     rough = {(row["data"], row["seed"]): row["roughness_ood"] for row in part.table("warp")}

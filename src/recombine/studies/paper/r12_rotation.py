@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from recombine.core.task import Task
-from recombine.diagnostics.findings import Part, Rows
+from recombine.diagnostics.findings import PartResult, Rows
 from recombine.runs.config import RunConfig
 from recombine.runs.store import StoredRun
 from recombine.studies.framework.figure_style import (
@@ -104,10 +104,10 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunC
     return {(variant, seed): config(profile, variant, seed) for variant in VARIANTS for seed in seeds}
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Errors of every run at every angle; images and embeddings of the first seed."""
     facts: dict[str, Any] = {"low": LOW, "high": HIGH, "digit": DIGIT, "digits": {}}
-    found = Part("rotation", {"scores": [], "angles": []}, facts=facts)
+    found = PartResult("rotation", {"scores": [], "angles": []}, facts=facts)
     for (variant, seed), run in runs.labelled(wanted(profile, seeds)):
         found.tables["scores"].append({"variant": variant, "seed": seed, "run": run.id, **run.summary})
         found.tables["angles"] += [{"variant": variant, "seed": seed, **row} for row in by_angle(run)]
@@ -180,7 +180,7 @@ def pictures(run: StoredRun) -> dict[str, Float[np.ndarray, "..."]]:
     return {"truth": task.targets(values).numpy(), "outputs": outputs.numpy(), "blend": blended(task, values).numpy()}
 
 
-def _embed(run: StoredRun, found: Part) -> None:
+def _embed(run: StoredRun, found: PartResult) -> None:
     """Points of every layer and of the true images, over all angles."""
     from recombine.diagnostics.numerics.embeddings import embed
 
@@ -195,7 +195,7 @@ def _embed(run: StoredRun, found: Part) -> None:
     found.arrays["embedded_held"] = run.task.holdout.mask.ravel()
 
 
-def effects(part: Part) -> Effects:
+def effects(part: PartResult) -> Effects:
     """How much nearer outputs are to the blend than to the truth, and how alike; for the single digit."""
     found: dict[str, dict[int, float]] = {"C13.nearer": {}, "C13.alike": {}}
     held = [row for row in part.table("angles") if row["variant"] == "one" and row["held_out"]]
@@ -207,7 +207,7 @@ def effects(part: Part) -> Effects:
     return found
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """Error by angle; images in the gap, for both variants; embeddings by layer."""
     figures = {"R12_mse_by_angle": _errors(part)}
     for variant, name in (("one", "R12_generated_and_blended"), ("several", "R12_several_digits")):
@@ -218,7 +218,7 @@ def plot(part: Part) -> dict[str, Figure]:
     return figures
 
 
-def _errors(part: Part) -> Figure:
+def _errors(part: PartResult) -> Figure:
     from recombine.plotting.style import OUTLINE, new_figure
 
     table = part.table("angles")
@@ -254,7 +254,7 @@ def _errors(part: Part) -> Figure:
     return figure
 
 
-def _images(part: Part, variant: str) -> Figure:
+def _images(part: PartResult, variant: str) -> Figure:
     angles = np.linspace(part.facts["low"], part.facts["high"], SHOWN)
     lines = {"truth": "truth", "outputs": "network", "blend": "blend of\nthe edges"}
     note = f"{VARIANTS[variant]}; angle in degrees; red frame: held out · one seed"
@@ -268,7 +268,7 @@ def _images(part: Part, variant: str) -> Figure:
     )
 
 
-def _embeddings(part: Part) -> Figure:
+def _embeddings(part: PartResult) -> Figure:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, cnn, mlp
 from recombine.studies.framework.figure_style import SMALL, by_layer, picture_rows, seeds_note, spread_cells, task_of
@@ -39,11 +39,11 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, str, int, 
     }
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """A row per layer and one of warps per run; pictures and maps of the first seed."""
     from recombine.scoring.outputs import render
 
-    found = Part("depths", {"layers": [], "warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
+    found = PartResult("depths", {"layers": [], "warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
     for (decoder, code, depth, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({decoder}, {code}, depth {depth}, seed {seed})"):
             seen = look(run)
@@ -60,7 +60,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     return found
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """Samples by depth, maps by depth and layer, curves."""
     figures: dict[str, Figure] = {}
     for decoder, name in DECODERS.items():
@@ -77,12 +77,12 @@ def plot(part: Part) -> dict[str, Figure]:
     return figures
 
 
-def _depths(part: Part, decoder: str, code: str) -> list[int]:
+def _depths(part: PartResult, decoder: str, code: str) -> list[int]:
     keys = [key.split("/") for key in part.facts["configs"]]
     return sorted(int(depth) for kind, of, depth in keys if (kind, of) == (decoder, code))
 
 
-def _samples(part: Part, decoder: str, code: str, depths: list[int]) -> Figure:
+def _samples(part: PartResult, decoder: str, code: str, depths: list[int]) -> Figure:
     import torch
 
     task = task_of(part.facts["configs"][f"{decoder}/{code}/{depths[0]}"])
@@ -99,7 +99,7 @@ def _samples(part: Part, decoder: str, code: str, depths: list[int]) -> Figure:
     return picture_rows(lines, places, [True] * len(places), note)
 
 
-def _curves(part: Part, decoder: str) -> Figure:
+def _curves(part: PartResult, decoder: str) -> Figure:
     from recombine.plotting.style import new_figure
 
     figure = new_figure(3.1 * len(SCORES), 2.6 * len(TWO_CODES) + 0.4)
@@ -122,7 +122,7 @@ def _curves(part: Part, decoder: str) -> Figure:
     return figure
 
 
-def effects(part: Part) -> Effects:
+def effects(part: PartResult) -> Effects:
     """Warps at the standard depth; losses at the depths that CNNs and MLPs share."""
     found: dict[str, dict[int, float]] = {}
     shared = [d for d in _depths(part, "cnn", "bump") if d in _depths(part, "mlp", "bump")]
@@ -146,7 +146,7 @@ def _nearest(depths: list[int], depth: int) -> int | None:
     return min(depths, key=lambda d: abs(d - depth), default=None)
 
 
-def _loss(part: Part, decoder: str, code: str, depth: int, seed: int) -> float:
+def _loss(part: PartResult, decoder: str, code: str, depth: int, seed: int) -> float:
     def mine(row: dict[str, Any]) -> bool:
         return (row["decoder"], row["code"], row["depth"], row["seed"]) == (decoder, code, depth, seed)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import centre, square
 from recombine.studies.framework.figure_style import COLOURS, SMALL, keep_samples, kept_samples, seeds_note, tidy
@@ -66,9 +66,9 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int, int],
     }
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Scores of every run; pictures of the first seed."""
-    found = Part("pixel_decoders", {"scores": []}, facts={})
+    found = PartResult("pixel_decoders", {"scores": []}, facts={})
     for (kind, depth, seed), run in runs.labelled(wanted(profile, seeds)):
         name = f"{NAMES[kind]}, depth {depth}"
         found.tables["scores"].append({"decoder": name, "seed": seed, "run": run.id, **run.summary})
@@ -76,7 +76,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     return found
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """Errors and localization by decoder; outputs for unseen pairs."""
     if not part.rows:
         return {}
@@ -87,7 +87,7 @@ def plot(part: Part) -> dict[str, Figure]:
     }
 
 
-def _scores(part: Part, side: int) -> Figure:
+def _scores(part: PartResult, side: int) -> Figure:
     from recombine.plotting.style import new_figure
 
     decoders = list(dict.fromkeys(row["decoder"] for row in part.rows))

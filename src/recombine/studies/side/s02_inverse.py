@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import CODE_LABELS, centre, cnn, square
 from recombine.studies.framework.figure_style import SMALL, seeds_note, task_of
@@ -42,9 +42,9 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, str, int],
     return {(way, code, seed): makers[way](code, seed) for way in WAYS for code in CODES for seed in seeds}
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Scores of every run, and the mean position error of every cell."""
-    found = Part("inverse", {"scores": []}, facts={})
+    found = PartResult("inverse", {"scores": []}, facts={})
     errors: dict[str, list[np.ndarray]] = {}
     for (way, code, seed), run in runs.labelled(wanted(profile, seeds)):
         found.tables["scores"].append({"way": way, "code": code, "seed": seed, "run": run.id, **run.summary})
@@ -54,7 +54,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
     return found
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """Position error over the plane: encoders above decoders, a column per code."""
     from recombine.plotting.grids import landscape
     from recombine.plotting.style import new_figure

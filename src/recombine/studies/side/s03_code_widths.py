@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import centre, square
 from recombine.studies.framework.figure_style import (
@@ -60,16 +60,16 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, int], RunC
     }
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Scores of every run; pictures of the first seed."""
-    found = Part("code_widths", {"scores": []}, facts={})
+    found = PartResult("code_widths", {"scores": []}, facts={})
     for (multiplier, seed), run in runs.labelled(wanted(profile, seeds)):
         found.tables["scores"].append({"multiplier": multiplier, "seed": seed, "run": run.id, **run.summary})
         keep_samples(found, str(multiplier), run, SHOWN)
     return found
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """Error and localization by multiplier; outputs for unseen pairs."""
     from recombine.plotting.style import new_figure
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recombine.diagnostics.findings import Part
+from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import square
 from recombine.studies.framework.figure_style import SMALL, seeds_note
@@ -61,17 +61,17 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, float, int
     }  # fmt: skip
 
 
-def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Part:
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Scores of every run."""
     sizes = profile.of(SIZES)
-    found = Part("contour", {"scores": []}, facts={"width": sizes.width, "depth": sizes.depth})
+    found = PartResult("contour", {"scores": []}, facts={"width": sizes.width, "depth": sizes.depth})
     for (side, share, seed), run in runs.labelled(wanted(profile, seeds)):
         about = {"side": side, "share": share, "held_out": run.task.holdout.n_ood, "seed": seed, "run": run.id}
         found.tables["scores"].append({**about, **run.summary})
     return found
 
 
-def grid(part: Part, metric: str) -> tuple[list[int], list[float], np.ndarray]:
+def grid(part: PartResult, metric: str) -> tuple[list[int], list[float], np.ndarray]:
     """N, p, and the mean over seeds of a metric by (p, N); NaN where there is no run."""
     sides = sorted({row["side"] for row in part.rows})
     shares = sorted({row["share"] for row in part.rows})
@@ -84,7 +84,7 @@ def grid(part: Part, metric: str) -> tuple[list[int], list[float], np.ndarray]:
     return sides, shares, means
 
 
-def plot(part: Part) -> dict[str, Figure]:
+def plot(part: PartResult) -> dict[str, Figure]:
     """Maps over N and p, both axes to scale; numbers for trained pairs, labelled contours for unseen ones."""
     from matplotlib.patheffects import Normal, Stroke
 
