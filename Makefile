@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo reproduce test lint bench fault-test clean
+.PHONY: demo reproduce test test-long lint bench fault-test clean
 
 demo: $(READY)
 	$(BIN)/recombine demo --out demo
@@ -12,9 +12,15 @@ demo: $(READY)
 reproduce: $(READY)
 	$(BIN)/recombine reproduce all --profile quick --out reproduction
 
+# At most six minutes on two cores. `.venv/bin/pytest -m quick` answers in about one.
 test: lint
 	$(BIN)/python -m tools.ensure_browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile
+
+# What `make test` runs only a sample of: full fault runs, published results, long guides.
+test-long: $(READY)
+	$(BIN)/python -m tools.ensure_browser
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile -m long
 
 lint: $(READY)
 	$(BIN)/ruff check .

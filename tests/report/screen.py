@@ -5,8 +5,8 @@ import time
 import numpy as np
 
 
-def until(page, expression, seconds=10.0):
-    """Wait for something to become true. (The page's policy forbids what Playwright's own waiting does.)"""
+def until(page, expression, seconds=60.0):
+    """Wait for something to become true. The page's policy forbids `eval`, which Playwright's own waiting uses."""
     end = time.monotonic() + seconds
     while not page.evaluate(expression):
         assert time.monotonic() < end, f"not within {seconds} s: {expression}"
