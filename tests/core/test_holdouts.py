@@ -146,14 +146,6 @@ def test_picture_of_a_small_centre():
     assert centre(FactorSpace(x=5, y=4), 1, [3, 1], factors=["x", "y"]).picture() == "·····\n·····\n·███·\n·····"
 
 
-def test_plot_draws_on_the_axes_given():
-    from matplotlib.figure import Figure
-
-    axes = Figure().add_subplot()
-    assert centre(PLANE).plot(axes) is axes
-    assert "289 of 784" in axes.get_title()
-
-
 # --- counts known beforehand ------------------------------------------------------------------------------------
 
 

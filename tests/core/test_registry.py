@@ -191,3 +191,13 @@ def test_tuples_and_numpy_numbers_are_as_good_as_lists_and_numbers() -> None:
     assert type(box.config["width"]) is int
     assert box.config["length"] == 0.5
     assert box.config["tags"] == ["a", "b"]
+
+
+def test_every_problem_carries_its_key():
+    with pytest.raises(InputError) as caught:
+        THINGS.validate({"kind": "box", "widht": 3, "share": 2.0, "tags": ["a", 1]}, prefix="scene.")
+    keys = {problem.key for problem in caught.value.problems}
+    assert keys == {"scene.width", "scene.widht", "scene.share", "scene.tags.1"}
+    with pytest.raises(InputError) as caught:
+        THINGS.validate({"kind": "bag"}, prefix="scene.")
+    assert caught.value.key == "scene.kind"

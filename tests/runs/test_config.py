@@ -133,8 +133,8 @@ def test_all_errors_come_at_once_with_the_nearest_names():
             ],
         ),
         (
-            ["holdout.kind=runs", f"holdout.lengths={[0.5] * 30}"],
-            ["is wrong at place 20: input should be a valid integer", "of holdout 'runs' is wrong at 10 more places."],
+            ["holdout.kind=mask", f"holdout.lengths={[0.5] * 30}"],
+            ["is wrong at place 20: input should be a valid integer", "of holdout 'mask' is wrong at 10 more places."],
         ),
         (
             ['training.terms={"entropy":{"weigth":1},"varience":{}}'],
@@ -269,3 +269,19 @@ def test_whatever_is_typed_is_a_configuration_or_an_input_error(group, key, valu
         return  # any other error fails the test
     assert set(config.to_dict()) == set(DEFAULTS)
     assert RunConfig.from_dict(config.to_dict()).hash == config.hash
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        (["decoder.width=0", "decoder.dpeth=2"], {"decoder.width", "decoder.dpeth"}),
+        (["decoder.kind=nothing", "seed=-1", "colour=red"], {"decoder.kind", "seed", "colour"}),
+        (["scene.factors.x=0"], {"scene.factors.x"}),
+        (['holdout={"kind":"any_of","parts":[{"kind":"centre","lo":"a"}]}'], {"holdout.parts.0.lo"}),
+        (["width"], {"width"}),
+    ],
+)
+def test_problems_carry_the_keys_of_their_settings(words, keys):
+    with pytest.raises(InputError) as caught:
+        RunConfig.parse(words)
+    assert {problem.key for problem in caught.value.problems} == keys

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Problem
 from recombine.core.registry import nearest
 
 FactorKind = Literal["discrete", "continuous", "cyclic"]
@@ -137,20 +137,20 @@ def cyclic(period: float, size: int, *, low: float = 0.0) -> Factor:
 
 
 def _each(given: Mapping[str, Any], make: Callable[[Any], Factor]) -> dict[str, Factor]:
-    """A factor for each name; what is wrong with any of them is told together."""
+    """A factor for each name; the problems of all of them are raised together."""
     made: dict[str, Factor] = {}
-    errors: list[str] = []
+    problems: list[Problem] = []
     for name, part in given.items():
         if not isinstance(name, str):
-            errors.append(f"A factor's name must be text. Got {name!r} instead.")
+            problems.append(Problem("", f"A factor's name must be text. Got {name!r} instead."))
             continue
         try:
             made[name] = make(part)
         except InputError as error:
             told = str(error)
-            errors.append(f"Factor {name!r}: {told[0].lower()}{told[1:]}")
-    if errors:
-        raise InputError("\n".join(errors))
+            problems.append(Problem(name, f"Factor {name!r}: {told[0].lower()}{told[1:]}"))
+    if problems:
+        raise InputError.join(problems)
     return made
 
 

@@ -27,7 +27,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 from pydantic_core import ErrorDetails
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Problem
 
 Count = Annotated[int, Field(ge=1, le=2**40)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -112,7 +112,9 @@ class Family:
         kind = config.get("kind")
         if not isinstance(kind, str) or kind not in self.models:
             close = nearest(kind, self.models) if isinstance(kind, str) else ""
-            raise InputError(f"There is no {self.name} of kind {kind!r}{close}. Kinds: {', '.join(self.models)}.")
+            raise InputError(
+                f"There is no {self.name} of kind {kind!r}{close}. Kinds: {', '.join(self.models)}.", f"{prefix}kind"
+            )
         return validate(self.models[kind], config, f"{self.name} {kind!r}", prefix, ("kind", *beside))
 
     def build(self, config: Mapping[str, Any], *context: Any) -> Any:
@@ -153,23 +155,24 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validate(model: type[M], given: Mapping[str, Any], where: str, prefix: str = "", beside: Sequence[str] = ()) -> M:
-    """Validate, turning all of pydantic's complaints into one error in the user's words."""
+    """Validate, turning all of pydantic's complaints into one error with a problem per parameter."""
     check_nesting(given)
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:
         names = [name for name in (*model.model_fields, *beside) if name != "kind"]
         listed = f"Parameters: {', '.join(prefix + n for n in names)}." if names else "It takes no parameters."
-        told = []
-        for name, problems in _by_name(error).items():
-            if problems[0]["type"] == "extra_forbidden":
+        problems: list[Problem] = []
+        for name, found in _by_name(error).items():
+            key = prefix + name
+            if found[0]["type"] == "extra_forbidden":
                 close = nearest(name, [*names, *beside], prefix)
-                told.append(f"Unknown parameter {prefix + name!r} of {where}{close}. {listed}")
-            elif problems[0]["type"] == "missing":
-                told.append(f"The {prefix + name!r} parameter of {where} is missing.")
+                problems.append(Problem(key, f"Unknown parameter {key!r} of {where}{close}. {listed}"))
+            elif found[0]["type"] == "missing":
+                problems.append(Problem(key, f"The {key!r} parameter of {where} is missing."))
             else:
-                told += complaints(f"The {prefix + name!r} parameter of {where} is wrong", given.get(name), problems)
-        raise InputError("\n".join(told)) from None
+                problems += explained(f"The {key!r} parameter of {where} is wrong", key, given.get(name), found)
+        raise InputError.join(problems) from None
 
 
 def check_nesting(given: Mapping[str, Any]) -> None:
@@ -199,31 +202,37 @@ def _by_name(error: ValidationError) -> dict[str, list[ErrorDetails]]:
     return found
 
 
-def complaints(wrong: str, value: Any, problems: Iterable[ErrorDetails]) -> list[str]:
-    """A sentence per problem of a parameter, and per entry if it is a list or has keys: what, got, expected."""
-    places: dict[str, list[ErrorDetails]] = {}
-    for problem in problems:
-        places.setdefault(_place(value, problem["loc"][1:2]), []).append(problem)
-    told = []
-    for place, found in places.items():
-        ours = found[-1].get("ctx", {}).get("error")  # raised while checking a nested configuration
-        if found[-1]["type"] == "value_error":
-            told += [f"{wrong}{place}: {line}" for line in str(ours).splitlines()]
+def explained(wrong: str, key: str, value: Any, details: Iterable[ErrorDetails]) -> list[Problem]:
+    """A problem per wrong entry of a parameter that is a list or has keys, else one: what, got, expected."""
+    places: dict[tuple[int | str, ...], list[ErrorDetails]] = {}
+    for detail in details:
+        places.setdefault(_entry(value, detail["loc"][1:2]), []).append(detail)
+    problems: list[Problem] = []
+    for entry, found in places.items():
+        at = "".join(f" at place {step + 1}" if isinstance(step, int) else f" at {step!r}" for step in entry)
+        here = ".".join([key, *map(str, entry)])
+        nested = found[-1].get("ctx", {}).get("error")
+        if isinstance(nested, InputError):  # raised while a nested configuration was checked
+            problems += [
+                Problem(f"{here}.{inner}" if inner else here, f"{wrong}{at}: {line}")
+                for inner, message in nested.problems
+                for line in message.splitlines()
+            ]
+        elif found[-1]["type"] == "value_error":
+            problems.append(Problem(here, f"{wrong}{at}: {nested}"))
         else:  # a value that fits none of several types has a problem with each
             what = ", or ".join(dict.fromkeys(f["msg"][0].lower() + f["msg"][1:] for f in found))
-            told.append(f"{wrong}{place}: {what}. Got {found[-1]['input']!r} instead.")
-    more = len(told) - MOST_TOLD
-    return told if more <= 0 else [*told[:MOST_TOLD], f"{wrong} at {more} more places."]
+            problems.append(Problem(here, f"{wrong}{at}: {what}. Got {found[-1]['input']!r} instead."))
+    more = len(problems) - MOST_TOLD
+    return problems if more <= 0 else [*problems[:MOST_TOLD], Problem(key, f"{wrong} at {more} more places.")]
 
 
-def _place(value: Any, location: tuple[int | str, ...]) -> str:
-    """Which entry of a value; nothing if it has none, and the location is one of the types that it may have."""
-    for step in location:
-        if isinstance(value, list) and isinstance(step, int):
-            return f" at place {step + 1}"
-        if isinstance(value, Mapping) and step in value:
-            return f" at {step!r}"
-    return ""
+def _entry(value: Any, location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Which entry of a value; empty if it has none, and the location is one of the types that it may have."""
+    inside = (isinstance(value, list) and all(isinstance(step, int) for step in location)) or (
+        isinstance(value, Mapping) and all(step in value for step in location)
+    )
+    return location if inside else ()
 
 
 def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:

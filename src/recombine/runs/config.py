@@ -21,7 +21,7 @@ from typing import Any, cast
 import torch
 
 from recombine.core.encodings import ENCODINGS
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Problem
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import HOLDOUTS
 from recombine.core.registry import TOO_DEEP, Family, check_nesting, nearest
@@ -68,21 +68,23 @@ class RunConfig:
         return cls.from_dict(changed, malformed)
 
     @classmethod
-    def from_dict(cls, given: Mapping[str, Any], errors: Sequence[str] = ()) -> RunConfig:
+    def from_dict(cls, given: Mapping[str, Any], problems: Sequence[Problem] = ()) -> RunConfig:
         """Check a nested configuration whose missing parts are defaults.
 
-        All errors are raised together, after those found before (`errors`).
+        All problems are raised together, after those found before (`problems`).
         """
         _check_mapping(given)
-        errors = [*errors]
+        problems = [*problems]
         for name in given:
             if name not in DEFAULTS:
-                errors.append(f"Unknown group {name!r}{nearest(str(name), DEFAULTS)}. Groups: {', '.join(DEFAULTS)}.")
+                close = nearest(str(name), DEFAULTS)
+                problems.append(Problem(str(name), f"Unknown group {name!r}{close}. Groups: {', '.join(DEFAULTS)}."))
         canonical: dict[str, Any] = {}
         for name, family in GROUPS.items():
             part = given.get(name, DEFAULTS[name])
             if not isinstance(part, Mapping):
-                errors.append(f"{name} must be a group of keys, for example {name}.kind=…. Got {part!r}.")
+                told = f"{name} must be a group of keys, for example {name}.kind=…. Got {part!r}."
+                problems.append(Problem(name, told))
                 continue
             part = {"kind": DEFAULTS[name]["kind"], **part}
             factors = part.pop("factors", DEFAULTS[name]["factors"]) if name == "scene" else None
@@ -90,18 +92,21 @@ class RunConfig:
             try:
                 canonical[name] = family.validate(part, prefix=f"{name}.", beside=beside).model_dump()
             except InputError as error:
-                errors.append(str(error))
+                problems += error.problems
             if name == "scene":
                 try:
                     canonical.setdefault(name, {})["factors"] = FactorSpace.from_config(factors).to_config()
                 except InputError as error:
-                    errors += [f"scene.factors is wrong: {line}" for line in str(error).splitlines()]
-                    errors[-1] += " Example: scene.factors.x=32 scene.factors.y=32."
+                    example = "Example: scene.factors.x=32 scene.factors.y=32."
+                    problems += [
+                        Problem(f"scene.factors.{key}".rstrip("."), f"scene.factors is wrong: {told} {example}")
+                        for key, told in error.problems
+                    ]
         seed = given.get("seed", DEFAULTS["seed"])
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-            errors.append(f"seed must be a whole number from 0 to 2^63 − 1. Got {seed!r}.")
-        if errors:
-            raise InputError("\n".join(errors))
+            problems.append(Problem("seed", f"seed must be a whole number from 0 to 2^63 − 1. Got {seed!r}."))
+        if problems:
+            raise InputError.join(problems)
         return cls(**canonical, seed=seed)
 
     def to_dict(self) -> dict[str, Any]:
@@ -164,18 +169,20 @@ def _hash(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
-    """Apply "a.b=value" strings to a nested configuration; also returns complaints about strings of another form.
+def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[str, Any], list[Problem]]:
+    """Apply "a.b=value" strings to a nested configuration; also returns the problems of malformed strings.
 
     Choosing another `kind` drops the group's old keys, whatever the order of the strings.
     """
     config: dict[str, Any] = copy.deepcopy({**DEFAULTS, **base})
-    errors, pairs = [], []
+    problems: list[Problem] = []
+    pairs: list[tuple[list[str], Any]] = []
     for text in overrides:
         key, equals, value = text.partition("=")
         parts = key.strip().split(".")
         if not equals or not all(parts):
-            errors.append(f"{text!r} is not of the form key=value, for example decoder.width=128.")
+            told = f"{text!r} is not of the form key=value, for example decoder.width=128."
+            problems.append(Problem(key.strip(), told))
         else:
             pairs.append((parts, plain_value(value)))
     for parts, value in sorted(pairs, key=lambda pair: pair[0][1:] != ["kind"]):  # kinds first
@@ -190,7 +197,7 @@ def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[st
             config[parts[0]] = {"kind": value, **kept}
         else:
             node[parts[-1]] = value
-    return config, errors
+    return config, problems
 
 
 def plain_value(text: str) -> Any:

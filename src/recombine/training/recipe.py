@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, field_validator
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Problem
 from recombine.core.registry import Count, Family, NonNegative, Parameters, Positive, Share
 from recombine.training.loss_terms.penalties import TERMS
 from recombine.training.objective import LossTerm
@@ -64,16 +64,17 @@ class Training(Parameters):
     @field_validator("terms")
     @classmethod
     def _check_terms(cls, terms: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        checked, errors = {}, []
+        checked: dict[str, dict[str, Any]] = {}
+        problems: list[Problem] = []
         for kind, given in terms.items():
             try:
                 if given.get("kind", kind) != kind:
                     raise InputError(f"The term {kind!r} is of that kind. Got kind {given['kind']!r}; leave it out.")
                 checked[kind] = TERMS.validate({**given, "kind": kind}).model_dump(exclude={"kind"})
             except InputError as error:
-                errors.append(str(error))
-        if errors:
-            raise InputError("\n".join(errors))
+                problems += [Problem(f"{kind}.{key}".rstrip("."), told) for key, told in error.problems]
+        if problems:
+            raise InputError.join(problems)
         return checked
 
     def loss_terms(self) -> list[LossTerm]:

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recombine.core.errors import InputError, RecombineError
+from recombine.core.errors import InputError, Problem, RecombineError
 from recombine.runs.config import RunConfig, override
 from recombine.sweeps.spec.blocks import Block, Choice, When, axis_of_word, read_blocks
 from recombine.sweeps.spec.yaml_nodes import Problems
@@ -149,18 +149,17 @@ def _configured(settings: Choice, problems: Problems) -> RunConfig | None:
     try:
         return RunConfig.parse([setting.word for setting in settings])
     except InputError as error:
-        for line in str(error).splitlines():
-            problems.add(*_located(line, settings))
+        for problem in error.problems:
+            problems.add(_place(problem, settings), problem.message)
     return None
 
 
-def _located(line: str, settings: Choice) -> tuple[str, str]:
-    """Where the setting stands that an error is about: the one whose key it names, or whose value it quotes."""
-    named = [s for s in settings if f"'{s.key}'" in line or line.startswith((f"{s.key} ", f"{s.key.split('.')[0]}."))]
-    quoted = [s for s in settings if s.key.endswith(".kind") and f"of kind {s.value!r}" in line]
-    grouped = [s for s in settings if f"group {s.key.split('.')[0]!r}" in line]
-    found = [*named, *quoted, *grouped]
-    return (found[0].place, line) if found else (", ".join(f"{s.key}={s.value}" for s in settings), line)
+def _place(problem: Problem, settings: Choice) -> str:
+    """Where the setting stands that a problem is about: that of its key, else the first of its group, else all."""
+    named = [s for s in settings if problem.key == s.key or problem.key.startswith(f"{s.key}.")]
+    grouped = [s for s in settings if problem.key and s.key.split(".")[0] == problem.key.split(".")[0]]
+    found = [*named, *grouped]
+    return found[0].place if found else ", ".join(f"{s.key}={s.value}" for s in settings)
 
 
 def _check_fit(configs: Mapping[RunConfig, Choice], problems: Problems) -> None:
