@@ -9,7 +9,23 @@ from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
 from recombine.core.errors import InputError
-from recombine.core.registry import Count, Family, Finite, NonNegative, Positive, Share, nearest
+from recombine.core.registry import (
+    FIRST_FORMAT,
+    LOADING,
+    Count,
+    Family,
+    Finite,
+    NonNegative,
+    NotIdentity,
+    Parameters,
+    Positive,
+    Share,
+    Since,
+    format_of,
+    member_of,
+    nearest,
+    reading_stored,
+)
 
 THINGS = Family("thing", (str,))
 
@@ -201,3 +217,82 @@ def test_every_problem_carries_its_key():
     with pytest.raises(InputError) as caught:
         THINGS.validate({"kind": "bag"}, prefix="scene.")
     assert caught.value.key == "scene.kind"
+
+
+def versions() -> tuple[Family, Family]:
+    """A family as it was in the first format, and with parameters that were added later."""
+    first, later = Family("part"), Family("part")
+
+    @first.register("pole")
+    class Pole:
+        def __init__(self, height: Count = 2) -> None: ...
+
+    @first.register("fence")
+    class Fence:
+        def __init__(self, poles: list[Annotated[dict[str, Any], member_of(first)]]) -> None: ...
+
+    @later.register("pole")
+    class LaterPole:
+        def __init__(
+            self,
+            height: Count = 2,
+            colour: Annotated[str, Since(3)] = "grey",
+            wood: Annotated[str, Since(4, "oak")] = "pine",  # the default changed after the introduction
+        ) -> None: ...
+
+    @later.register("fence")
+    class LaterFence:
+        def __init__(
+            self,
+            poles: list[Annotated[dict[str, Any], member_of(later)]],
+            path: Annotated[str, NotIdentity()] = "",
+        ) -> None: ...
+
+    return first, later
+
+
+def test_a_parameter_added_later_leaves_the_identity_of_those_that_do_not_use_it():
+    first, later = versions()
+    stored = first.validate({"kind": "fence", "poles": [{"kind": "pole", "height": 3}]}).model_dump()
+    with reading_stored():
+        read = later.validate(stored).model_dump()
+    assert read["poles"] == [{"kind": "pole", "height": 3, "colour": "grey", "wood": "oak"}]
+    assert later.identity(read) == first.identity(stored) == stored
+
+
+def test_a_parameter_added_later_is_part_of_the_identity_of_those_that_use_it():
+    _, later = versions()
+    assert later.identity({"kind": "pole", "colour": "red"}) == {
+        "kind": "pole", "height": 2, "colour": "red", "wood": "pine",
+    }  # fmt: skip
+    assert later.validate({"kind": "pole"}).model_dump()["wood"] == "pine"
+    assert [format_of(later.models["pole"], name) for name in ("height", "colour", "wood")] == [FIRST_FORMAT, 3, 4]
+
+
+def test_a_parameter_that_names_no_run_is_left_out_of_the_identity_only():
+    _, later = versions()
+    config = {"kind": "fence", "poles": [], "path": "somewhere"}
+    assert later.validate(config).model_dump() == config
+    assert later.identity(config) == {"kind": "fence", "poles": []}
+
+
+def test_a_class_of_parameters_is_registered_as_it_is():
+    family = Family("recipe")
+
+    @family.register("plain")
+    class Plain(Parameters):
+        kind: Literal["plain"] = "plain"
+        batch: Count = 4
+
+    assert family.validate({"kind": "plain", "batch": 8}) == Plain(batch=8)
+
+
+def test_what_a_plugin_registers_is_known_to_be_its():
+    family = Family("thing")
+    token = LOADING.set("mine")
+    try:
+        family.register("theirs")(lambda: Made(0))
+    finally:
+        LOADING.reset(token)
+    family.register("ours")(lambda: Made(0))
+    assert family.origin == {"theirs": "mine"}

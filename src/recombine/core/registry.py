@@ -13,18 +13,27 @@ validation, and every built component remembers the configuration that rebuilds 
 
     Bump(space, width=2.0).config                                  # {"kind": "bump", "width": 2.0}
     ENCODINGS.build({"kind": "bump", "width": 2.0}, space)         # the same thing
+
+A configuration names its run, so a parameter that is added later must not rename the runs that do not use it. Mark it
+`Annotated[int, Since(3)]`: while it has its introduction value it is left out of `Family.identity`. A parameter that
+says where something is, but not what it is, is marked `Annotated[str, NotIdentity()]` and always left out.
 """
 
 from __future__ import annotations
 
 import difflib
 import functools
+import importlib
 import inspect
+import pkgutil
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 from pydantic_core import ErrorDetails
 
 from recombine.core.errors import InputError, Problem
@@ -46,6 +55,30 @@ MOST_TOLD = 20  # mistakes in one parameter; a list may have thousands
 
 T = TypeVar("T", bound=Callable[..., Any])
 
+FIRST_FORMAT = 2  # of runs; every parameter that is not marked exists since then
+LOADING: ContextVar[str | None] = ContextVar("LOADING", default=None)  # the plug-in being loaded
+_IDENTITY: ContextVar[bool] = ContextVar("_IDENTITY", default=False)  # whether dumps leave out what names no run
+_STORED: ContextVar[bool] = ContextVar("_STORED", default=False)  # whether what is validated was written earlier
+
+
+@dataclass(frozen=True)
+class Since:
+    """Marks a parameter that was introduced after runs had been stored: `Annotated[int, Since(3)]`.
+
+    Args:
+        format: The first format of runs that has it.
+        value: Its introduction value, as it stands in a canonical configuration: with it, runs are as they were
+            before. The parameter's default unless given; give it when the default changes later.
+    """
+
+    format: int
+    value: Any = ...
+
+
+@dataclass(frozen=True)
+class NotIdentity:
+    """Marks a parameter that does not change what a run is, such as the place of a file whose hash is given."""
+
 
 class Parameters(BaseModel):
     """Base of all configuration models: unknown keys and silent type changes are errors, nothing can be changed."""
@@ -60,20 +93,74 @@ class Parameters(BaseModel):
             return [part + 0.0 if isinstance(part, float) else part for part in value]
         return value + 0.0 if isinstance(value, float) else value
 
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """The parameters as a dictionary; while an identity is made, without those that are no part of it."""
+        dumped = super().model_dump(**options)
+        if not _IDENTITY.get():
+            return dumped
+        later = introductions(type(self))
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in dumped.items()
+            if not any(isinstance(mark, NotIdentity) for mark in fields[name].metadata)
+            and not (name in later and later[name] == value)
+        }
+
+
+def introductions(model: type[BaseModel]) -> dict[str, Any]:
+    """Introduction value of every parameter that is marked `Since`."""
+    return {
+        name: field.default if mark.value is ... else mark.value
+        for name, field in model.model_fields.items()
+        for mark in field.metadata
+        if isinstance(mark, Since)
+    }
+
+
+def format_of(model: type[BaseModel], name: str) -> int:
+    """The first format of runs that has a parameter."""
+    return next((m.format for m in model.model_fields[name].metadata if isinstance(m, Since)), FIRST_FORMAT)
+
+
+@contextmanager
+def reading_stored() -> Iterator[None]:
+    """Inside, a parameter that a configuration lacks has its introduction value instead of today's default."""
+    token = _STORED.set(True)
+    try:
+        yield
+    finally:
+        _STORED.reset(token)
+
 
 class Family:
-    """Components of one sort, chosen by `kind`."""
+    """Components of one sort, chosen by `kind`.
+
+    Attributes:
+        components: Kind → class or function.
+        models: Kind → the parameters it takes.
+        origin: Kind → name of the plug-in that registered it; kinds of the package have no entry.
+    """
 
     def __init__(self, name: str, context: tuple[type, ...] = ()) -> None:
         self.name = name
         self.context = context  # what the first argument may be (a space, a task) if it is no parameter
         self.components: dict[str, Callable[..., Any]] = {}
         self.models: dict[str, type[Parameters]] = {}
+        self.origin: dict[str, str] = {}
 
     def register(self, kind: str) -> Callable[[T], T]:
-        """Decorator that adds a class or function under `kind` and makes its calls validated."""
+        """Decorator that adds a class or function under `kind` and makes its calls validated.
+
+        A class of parameters (a subclass of `Parameters` with a `kind`) is added as it is.
+        """
 
         def decorate(target: T) -> T:
+            if LOADING.get() is not None:
+                self.origin[kind] = typing.cast("str", LOADING.get())
+            if isinstance(target, type) and issubclass(target, Parameters):
+                self.models[kind] = self.components[kind] = target
+                return typing.cast("T", target)
             function: Callable[..., Any] = target.__init__ if isinstance(target, type) else target
             self.models[kind] = model = _model_of(function, kind, skip=isinstance(target, type) + bool(self.context))
 
@@ -117,10 +204,29 @@ class Family:
             )
         return validate(self.models[kind], config, f"{self.name} {kind!r}", prefix, ("kind", *beside))
 
+    def identity(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The canonical configuration without what is no part of a run's identity, also in nested parts."""
+        token = _IDENTITY.set(True)
+        try:
+            return self.validate(config).model_dump()
+        finally:
+            _IDENTITY.reset(token)
+
     def build(self, config: Mapping[str, Any], *context: Any) -> Any:
         """Build a component from a configuration, in a context if the family has one."""
         parameters = self.validate(config).model_dump(exclude={"kind"})
         return self.components[config["kind"]](*context, **parameters)
+
+
+def member_of(family: Family) -> AfterValidator:
+    """Makes a parameter a configuration of a family: `Annotated[dict[str, Any], member_of(HOLDOUTS)]`."""
+    return AfterValidator(lambda part: family.validate(part).model_dump())
+
+
+def import_members(package: str) -> None:
+    """Import all modules of a package, so that the members of a family register themselves by being there."""
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        importlib.import_module(module.name)
 
 
 def _model_of(function: Callable[..., Any], kind: str, skip: int) -> type[Parameters]:
@@ -157,6 +263,8 @@ M = TypeVar("M", bound=BaseModel)
 def validate(model: type[M], given: Mapping[str, Any], where: str, prefix: str = "", beside: Sequence[str] = ()) -> M:
     """Validate, turning all of pydantic's complaints into one error with a problem per parameter."""
     check_nesting(given)
+    if _STORED.get():
+        given = {**introductions(model), **given}
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:

@@ -24,7 +24,7 @@ from recombine.core.encodings import ENCODINGS
 from recombine.core.errors import InputError, Problem
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import HOLDOUTS
-from recombine.core.registry import TOO_DEEP, Family, check_nesting, nearest
+from recombine.core.registry import TOO_DEEP, Family, check_nesting, nearest, reading_stored
 from recombine.core.scenes import SCENES
 from recombine.core.task import Task
 from recombine.models.decoders import DECODERS, Decoder
@@ -109,6 +109,12 @@ class RunConfig:
             raise InputError.join(problems)
         return cls(**canonical, seed=seed)
 
+    @classmethod
+    def from_stored(cls, given: Mapping[str, Any]) -> RunConfig:
+        """A configuration that a run was stored with: a setting it lacks has its introduction value."""
+        with reading_stored():
+            return cls.from_dict(given)
+
     def to_dict(self) -> dict[str, Any]:
         """The canonical configuration, JSON-able."""
         return copy.deepcopy({name: getattr(self, name) for name in DEFAULTS})
@@ -119,12 +125,20 @@ class RunConfig:
     @cached_property
     def hash(self) -> str:
         """16 hexadecimal digits that name the run."""
-        return _hash(self.to_dict())
+        return _hash({**self.identity(), "seed": self.seed})
 
     @cached_property
     def seedless_hash(self) -> str:
         """The same for all seeds of a configuration."""
-        return _hash({k: v for k, v in self.to_dict().items() if k != "seed"})
+        return _hash(self.identity())
+
+    def identity(self) -> dict[str, Any]:
+        """All of the configuration that names the run, the seed aside: settings introduced later are left out while
+        they have their introduction value, and so is what only says where something is."""
+        groups = self.to_dict()
+        factors = groups["scene"].pop("factors")
+        named = {name: family.identity(groups[name]) for name, family in GROUPS.items()}
+        return {**named, "scene": {**named["scene"], "factors": factors}}
 
     def task(self) -> Task:
         """The task it describes; a hold-out that does not fit is an error."""

@@ -394,7 +394,7 @@ class Store:
                 "again to go on with it."
             )
         facts = self.facts(path.name)
-        config = RunConfig.from_dict(read_json(path / "config.json"))
+        config = RunConfig.from_stored(read_json(path / "config.json"))
         if config.hash != path.name:
             raise StoreError(
                 f"{path / 'config.json'} does not belong to its directory: it describes run {config.hash}. "
@@ -436,7 +436,7 @@ class Store:
                 content = Path(f"{self.root}/{name}/run.json").read_bytes()
             except FileNotFoundError:
                 path = self.root / name
-                config = RunConfig.from_dict(read_json(path / "config.json")).to_dict()
+                config = RunConfig.from_stored(read_json(path / "config.json")).to_dict()
                 return {"run": name, "status": self._progress(path), "config": config}
             except OSError as error:
                 raise StoreError(f"{self.root / name / 'run.json'} cannot be read: {error.strerror}.") from error
