@@ -27,7 +27,7 @@ def test_using_the_parts_loads_no_drawing_or_sweeping():
 
 
 def test_the_check_can_fail():
-    assert loaded_after("import recombine.plotting") == ["matplotlib"]
+    assert loaded_after("import recombine.plotting.images") == ["matplotlib"]
 
 
 def test_every_public_name_is_there_and_no_other():

@@ -12,7 +12,8 @@ from recombine.core.errors import InputError, StoreError
 from recombine.core.factors import FactorSpace
 from recombine.core.files import file_digest, read_json, read_tensors, write_json, write_tensors, write_text
 from recombine.core.holdouts import HOLDOUTS
-from recombine.diagnostics.findings import PartResult, column_types, from_csv, json_able, to_csv
+from recombine.core.tables import column_types, from_csv, to_csv
+from recombine.diagnostics.findings import PartResult, json_able
 from recombine.diagnostics.verdict import Verdict
 
 if TYPE_CHECKING:

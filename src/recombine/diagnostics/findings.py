@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recombine.core.errors import InputError, StoreError
+from recombine.core.errors import InputError
+from recombine.core.tables import Rows
 
 if TYPE_CHECKING:
     import pandas
-
-Rows = list[dict[str, Any]]
-_TYPES = {"bool": lambda text: text == "True", "int": int, "float": float, "str": str}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,41 +64,6 @@ class PartResult:
     def by_layer(self, what: str) -> dict[str, np.ndarray]:
         """The arrays called `what/layer`, by layer."""
         return {name.partition("/")[2]: a for name, a in self.arrays.items() if name.partition("/")[0] == what}
-
-
-def column_types(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The type of each column: bool, int, float or str. What is None becomes NaN."""
-    types = {}
-    for column in rows[0] if rows else ():
-        values = [row[column] for row in rows]
-        kinds = {type(v) for v in values}
-        if kinds == {bool}:
-            types[column] = "bool"
-        elif kinds == {int}:
-            types[column] = "int"
-        else:
-            types[column] = "float" if all(v is None or isinstance(v, int | float) for v in values) else "str"
-    return types
-
-
-def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table as text; reading the numbers gives them back exactly."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    types = column_types(rows)
-    writer.writerow(types)
-    for row in rows:
-        writer.writerow([math.nan if row[c] is None and t == "float" else row[c] for c, t in types.items()])
-    return text.getvalue()
-
-
-def from_csv(text: str, types: Mapping[str, str]) -> Rows:
-    """What `to_csv` wrote, given the types of its columns."""
-    try:
-        found = list(csv.DictReader(io.StringIO(text)))
-        return [{column: _TYPES[kind](row[column]) for column, kind in types.items()} for row in found]
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"A table of the diagnosis cannot be read: {error!r}.") from error
 
 
 def json_able(value: Any) -> Any:

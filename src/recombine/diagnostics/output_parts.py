@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from recombine.core.errors import InputError
+from recombine.core.statistics import median, ratio
 from recombine.diagnostics.findings import PartResult, Rows
 from recombine.diagnostics.inputs import DiagnosisInputs
 from recombine.diagnostics.numerics.complexity import distribution_complexity, function_complexity
@@ -69,15 +70,11 @@ def errors_part(inputs: DiagnosisInputs) -> PartResult:
         spread[cells] = (right - mean).square().mean(1)
     rows = [
         {"cells": name, "n_cells": int(mask.sum()), "mse": float(mse[mask].mean()),
-         "truth_variance": float(spread[mask].mean()), "relative": _ratio(mse[mask].mean(), spread[mask].mean())}
+         "truth_variance": float(spread[mask].mean()), "relative": ratio(mse[mask].mean(), spread[mask].mean())}
         for name, mask in ((name, torch.from_numpy(mask)) for name, mask in inputs.masks.items())
         if mask.any()
     ]  # fmt: skip
     return PartResult("errors", {"errors": rows}, {"mse": mse.numpy()})
-
-
-def _ratio(above: Tensor, below: Tensor) -> float:
-    return float(above / below) if float(below) > 0 else math.nan
 
 
 def superposition_part(inputs: DiagnosisInputs) -> PartResult:
@@ -167,8 +164,8 @@ def _cell_rows(test: Superposition, inputs: DiagnosisInputs) -> Rows:
 def _remembered_row(found: NonnegativeSuperposition) -> dict[str, Any]:
     """Medians over cells, and the share of blank outputs."""
     shares = {"share": found.share, "unrelated": found.unrelated, "trained": found.trained}
-    truth = math.nan if found.truth is None else _median(found.truth)
-    medians = {name: _median(values) for name, values in shares.items()}
+    truth = math.nan if found.truth is None else median(found.truth)
+    medians = {name: median(values) for name, values in shares.items()}
     return {"n_cells": len(found.cells), **medians, "truth": truth, "blank": float(found.blank.mean())}
 
 
@@ -179,18 +176,12 @@ def _summary(test: Superposition) -> dict[str, Any]:
         "side": test.side,
         "centred": test.centred,
         "n_cells": len(test.cells),
-        "cosine": _median(test.cosine),
-        "cosine_truth": math.nan if truth is None else _median(truth),
-        "energy": _median(test.energy),
-        "factor_energy": _median(test.factor_energy),
-        "truth_energy": math.nan if right is None else _median(right.clip(min=0) ** 2),
+        "cosine": median(test.cosine),
+        "cosine_truth": math.nan if truth is None else median(truth),
+        "energy": median(test.energy),
+        "factor_energy": median(test.factor_energy),
+        "truth_energy": math.nan if right is None else median(right.clip(min=0) ** 2),
     }
-
-
-def _median(values: np.ndarray) -> float:
-    """Median without NaNs; NaN if more than half of the values are."""
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) and 2 * len(known) >= len(values) else math.nan
 
 
 def kernels_part(inputs: DiagnosisInputs) -> PartResult:

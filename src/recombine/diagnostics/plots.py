@@ -17,12 +17,11 @@ from recombine.core.errors import InputError
 from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.numerics.kernels import binary_factorized_kernel
 from recombine.plotting.grids import grid_axes, landscape, outline
-from recombine.plotting.style import OUTLINE, new_figure
+from recombine.plotting.style import COLOURS, OUTLINE, SKY, new_figure
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
 
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000")  # Okabe and Ito
 MISSING = "0.85"
 SCORE_LABELS = {"in_sample": "in sample", "id_to_ood": "ID → OOD", "ridge_cv": "ridge, within ID",
                 "ridge_ood": "ridge, ID → OOD"}  # fmt: skip
@@ -235,7 +234,7 @@ def _kernels(diagnosis: Diagnosis, part: PartResult) -> Figure:
         low, high = np.quantile(known, [0.01, 0.99]) if name != "K_bin" and len(known) else (0.0, 1.0)
         picture = ax.imshow(matrix, cmap=f"magma{reverse}", vmin=low, vmax=high, interpolation="antialiased")
         for line in (ax.axhline, ax.axvline):
-            line(n_id - 0.5, color="#56b4e9", lw=1.2)
+            line(n_id - 0.5, color=SKY, lw=1.2)
         middles = [n_id / 2, (n_id + len(cells)) / 2]
         ax.set_xticks(middles, ["ID", "OOD"])
         ax.set_yticks(middles, ["ID", "OOD"], rotation=90, va="center")

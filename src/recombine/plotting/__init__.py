@@ -1,7 +1,27 @@
-"""Figures, drawn from arrays: nothing here trains. Colour maps are perceptually uniform and colour-blind safe."""
+"""Figures, drawn from arrays: nothing here trains. Colour maps are perceptually uniform and colour-blind safe.
 
-from recombine.plotting.grids import grid_axes, hold_out, landscape, outline
-from recombine.plotting.images import comparison, show_image
-from recombine.plotting.style import new_figure
+matplotlib loads when a figure is first made, so that colours and labels are at hand without it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from recombine.plotting.grids import grid_axes, hold_out, landscape, outline
+    from recombine.plotting.images import comparison, show_image
+    from recombine.plotting.style import new_figure
+
+_HOME = {
+    "comparison": "images", "grid_axes": "grids", "hold_out": "grids", "landscape": "grids", "new_figure": "style",
+    "outline": "grids", "show_image": "images",
+}  # fmt: skip
 
 __all__ = ["comparison", "grid_axes", "hold_out", "landscape", "new_figure", "outline", "show_image"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"recombine.plotting.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'recombine.plotting' has no attribute {name!r}")

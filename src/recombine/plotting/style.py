@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 OUTLINE = "#d7301f"
+# The colour-blind safe colours of Okabe and Ito (2008)
+BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#e69f00", "#009e73", "#cc79a7"
+SKY, VERMILION, BLACK, YELLOW = "#56b4e9", "#d55e00", "#000000", "#f0e442"
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, BLACK, YELLOW)  # of series, in this order
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LABELS = {
     "mse": "mean squared error",
     "position_error": "position error (px)",
@@ -15,4 +23,6 @@ LABELS = {
 
 def new_figure(width: float, height: float) -> Figure:
     """A figure of its own, outside pyplot's global state, so that library calls never leak windows."""
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), layout="constrained")

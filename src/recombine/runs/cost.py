@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from statistics import median
 
 from recombine.core.errors import StoreError
+from recombine.core.statistics import median
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.training.data import epoch_length

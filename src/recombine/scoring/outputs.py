@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from recombine.core.errors import InputError
 from recombine.core.task import Task
 from recombine.models.activations import precision
+from recombine.models.evaluation_mode import evaluation_mode
 from recombine.plotting.images import show_image
 from recombine.plotting.style import new_figure
 
@@ -21,12 +22,8 @@ def render(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> tuple[n
     """Truth and output images of cells."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     values = task.space.values(cells).to(device, precision(model))
-    was_training = model.training
-    try:
-        with torch.no_grad():
-            outputs = model.eval()(task.inputs(values))
-    finally:
-        model.train(was_training)
+    with evaluation_mode(model), torch.no_grad():
+        outputs = model(task.inputs(values))
     return task.targets(values).cpu().numpy(), outputs.cpu().numpy()
 
 

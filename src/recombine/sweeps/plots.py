@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from recombine.plotting.style import new_figure
+from recombine.plotting.style import COLOURS, MARKERS, new_figure
 from recombine.scoring.scores import bootstrap_interval
-
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000")  # Okabe and Ito
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 def plot(rows: Sequence[Mapping[str, Any]], x: str, y: str, by: str | None, ax: Axes | None) -> Axes:

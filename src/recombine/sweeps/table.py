@@ -8,10 +8,8 @@ results.plot(x="decoder.depth", y="ood_mse")
 
 from __future__ import annotations
 
-import csv
 import io
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ import numpy as np
 
 from recombine.core.errors import InputError
 from recombine.core.files import write_bytes, write_text
+from recombine.core.tables import to_csv
 from recombine.runs.store import Store
 from recombine.scoring.scores import bootstrap_interval
 
@@ -53,11 +52,7 @@ class Table:
 
     def to_csv(self) -> str:
         """As text; numbers are written so that reading them gives them back exactly, what is missing is empty."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([_cell(row.get(column)) for column in self.columns] for row in self.rows)
-        return text.getvalue()
+        return to_csv(self.rows, self.columns)
 
     def to_pandas(self) -> pandas.DataFrame:
         import pandas
@@ -164,14 +159,6 @@ def _order(value: Any) -> tuple[int, float, str]:
 
 def _plain(value: Any) -> Any:
     return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
-
-
-def _cell(value: Any) -> Any:
-    """As CSV; a text that a spreadsheet would take for a formula is kept from being one."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    text = _plain(value)
-    return f"'{text}" if isinstance(text, str) and text[:1] in ("=", "+", "-", "@") else text
 
 
 def _mean(metric: str, values: Sequence[float]) -> dict[str, float | None]:

@@ -30,6 +30,7 @@ from recombine.core.seeds import check_seed, generator
 from recombine.core.task import Task
 from recombine.models.activations import precision
 from recombine.models.decoders import Decoder
+from recombine.models.evaluation_mode import evaluation_mode
 from recombine.scoring.scores import Scores, score
 from recombine.training.checkpoint import Checkpoint, Snapshot, settings, settle, steps_done
 from recombine.training.data import Examples, Order, check_data, drawn_rows
@@ -270,17 +271,14 @@ class Loop:
                 f"{type(model).__name__} maps {'images to codes' if model.inverse else 'codes to images'}, but the "
                 f"task does not: build it with Task(…, inverse={model.inverse})."
             )
-        was_training = model.training
-        with torch.no_grad():
+        with evaluation_mode(model), torch.no_grad():
             try:
-                outputs = model.eval()(self.task.inputs(values))
+                outputs = model(self.task.inputs(values))
             except (RuntimeError, TypeError) as error:
                 raise InputError(
                     f"The model does not take inputs of shape (batch, {', '.join(map(str, self.task.input_shape))}): "
                     f"{error}"
                 ) from error
-            finally:
-                model.train(was_training)
         expected = (2, *self.task.target_shape)
         if not isinstance(outputs, Tensor) or tuple(outputs.shape) != expected:
             got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__

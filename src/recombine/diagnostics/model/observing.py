@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from recombine.models.evaluation_mode import evaluation_mode
+
 Model = nn.Module | Callable[[Tensor], Any]
 DEEPEST = 4  # functions within functions; what lies deeper is hardly meant to be diagnosed
 
@@ -93,11 +95,9 @@ def observing(*things: Any) -> Iterator[None]:
     before = [_Before(module) for module in modules]
     gpus = sorted({t.device.index for m in modules for t in m.parameters(recurse=False) if t.device.type == "cuda"})
     fast = torch.backends.mha.get_fastpath_enabled()
-    with torch.random.fork_rng(devices=gpus):
+    with evaluation_mode(*modules), torch.random.fork_rng(devices=gpus):
         try:
             torch.backends.mha.set_fastpath_enabled(False)  # fused transformer layers have no derivative and no hooks
-            for module in modules:
-                module.training = False
             yield
         finally:
             torch.backends.mha.set_fastpath_enabled(fast)
@@ -109,7 +109,7 @@ class _Before:
     """What one module was like."""
 
     def __init__(self, module: nn.Module) -> None:
-        self.module, self.training = module, module.training
+        self.module = module
         scripted = isinstance(module, torch.jit.ScriptModule)
         self.buffers = [(name, b, b.detach().clone()) for name, b in module.named_buffers(recurse=False)]
         self.attributes = {} if scripted else dict(vars(module))
@@ -118,7 +118,6 @@ class _Before:
 
     def restore(self) -> None:
         module = self.module
-        module.training = self.training
         with torch.no_grad():
             for _, tensor, content in self.buffers:
                 _restore(tensor, content)

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from recombine.core.errors import InputError
 from recombine.core.scenes import Scene
 from recombine.core.task import Task
+from recombine.models.evaluation_mode import evaluation_mode
 from recombine.scoring.scores import CHUNK
 
 if TYPE_CHECKING:
@@ -77,19 +78,14 @@ def conjunction(
     chosen = task.holdout.ood_cells if cells is None else task.space.checked_cells(cells)
     weights = [t for t in [*model.parameters(), *model.buffers()] if t.is_floating_point()]
     like = weights[0] if weights else torch.empty(0)
-    was_training = model.training
     parts: list[Tensor] = []
-    model.eval()
-    try:
-        with torch.no_grad():
-            for some in chosen.split(chunk):
-                values = task.space.values(some).to(like)
-                output = foreground(task.scene, model(task.inputs(values)))
-                truth = foreground(task.scene, task.scene(values))
-                added = sum_of_single_factors(task.scene, values)
-                parts.append(torch.stack([_cosine(output, added), _cosine(output, truth), _cosine(truth, added)]))
-    finally:
-        model.train(was_training)
+    with evaluation_mode(model), torch.no_grad():
+        for some in chosen.split(chunk):
+            values = task.space.values(some).to(like)
+            output = foreground(task.scene, model(task.inputs(values)))
+            truth = foreground(task.scene, task.scene(values))
+            added = sum_of_single_factors(task.scene, values)
+            parts.append(torch.stack([_cosine(output, added), _cosine(output, truth), _cosine(truth, added)]))
     scores = torch.cat(parts, dim=1) if parts else torch.empty(3, 0)
     additive, composed, baseline = scores.double().cpu().numpy()
     values = task.space.values(chosen).double().numpy()

@@ -27,6 +27,7 @@ from jaxtyping import Bool, Float, Int
 
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
+from recombine.core.statistics import ratio
 from recombine.diagnostics.model.layers import IN, MEMORY, OUT, Encode, Subject, examine
 from recombine.diagnostics.model.observing import Model, observing
 from recombine.diagnostics.numerics.derivatives import choose_rung, metric_by_rung
@@ -72,7 +73,7 @@ def factorization_map(metric: Float[np.ndarray, "*cell factor factor"]) -> Float
     n = metric.shape[-1]
     diagonal = np.trace(sizes, axis1=-2, axis2=-1)
     mixed = (sizes.sum((-2, -1)) - diagonal) / 2
-    return np.asarray(1 - _ratio(mixed, (n - 1) * diagonal))
+    return np.asarray(1 - ratio(mixed, (n - 1) * diagonal))
 
 
 def factorization_pairs_map(
@@ -81,7 +82,7 @@ def factorization_pairs_map(
     """F of each pair of factors at each cell, 1 − |g_ij| / (|g_ii| + |g_jj|); NaN for i = j and where 0/0."""
     sizes = np.abs(metric)
     diagonal = np.diagonal(sizes, axis1=-2, axis2=-1)
-    scores = 1 - _ratio(sizes, diagonal[..., :, None] + diagonal[..., None, :])
+    scores = 1 - ratio(sizes, diagonal[..., :, None] + diagonal[..., None, :])
     axes = np.arange(metric.shape[-1])
     scores[..., axes, axes] = np.nan
     return scores
@@ -108,16 +109,10 @@ def _summarized(metric: np.ndarray, overall: Any, pairs: np.ndarray) -> Factoriz
     return Factorization(float(overall), pairs, len(metric), int(gone.all(1).sum()), both)
 
 
-def _ratio(above: Any, below: Any) -> Any:
-    """NaN where the denominator is 0."""
-    below = np.asarray(below, dtype=np.float64)
-    return np.divide(above, below, out=np.full(below.shape, np.nan), where=below > 0)
-
-
 def _mean(values: np.ndarray) -> Any:
     """Mean over the first axis without NaNs; NaN where there is nothing else."""
     kept = ~np.isnan(values)
-    return _ratio(np.where(kept, values, 0).sum(0), kept.sum(0))
+    return ratio(np.where(kept, values, 0).sum(0), kept.sum(0))
 
 
 @dataclass(frozen=True, eq=False)

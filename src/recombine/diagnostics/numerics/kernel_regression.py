@@ -23,6 +23,7 @@ from torch import Tensor
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
+from recombine.core.statistics import ratio
 from recombine.diagnostics.numerics.grids import GridArray, as_rows, held_out
 
 KernelKind = Literal["factorized", "radial"]
@@ -119,8 +120,8 @@ def kernel_regression(
         dict(zip(space.names, tried[best])),
         errors[best],
         ood_error,
-        _ratio(errors[best], known),
-        _ratio(ood_error, wanted),
+        ratio(errors[best], known.square().mean()),
+        ratio(ood_error, wanted.square().mean()),
         list(zip(tried, errors)),
         ridge,
     )
@@ -138,8 +139,3 @@ def _leave_one_out(kernel: Float[Tensor, "id id"], known: Float[Tensor, "id feat
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(kernel))
     residuals = (inverse @ known) / inverse.diagonal()[:, None]
     return float(residuals.square().mean())
-
-
-def _ratio(error: float, outputs: Float[Tensor, "cell feature"]) -> float:
-    energy = float(outputs.square().mean())
-    return error / energy if energy > 0 else math.nan

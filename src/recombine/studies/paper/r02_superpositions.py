@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recombine.core.statistics import median
 from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.numerics.superposition import Superposition, superposition, superposition_of_inputs
+from recombine.plotting.style import COLOURS
 from recombine.runs.store import StoredRun
 from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, two_codes
 from recombine.studies.framework.figure_style import (
-    COLOURS,
     SMALL,
     grid_outputs,
     picture_rows,
@@ -70,18 +70,13 @@ def _medians(test: Superposition) -> dict[str, Any]:
         "side": test.side,
         "centred": test.centred,
         "cells": len(test.cells),
-        "cosine": _median(test.cosine),
-        "cosine_truth": _median(test.cosine_truth),
-        "truth_superposition": _median(test.truth_superposition),
-        "energy": _median(test.energy),
-        "factor_energy": _median(test.factor_energy),
-        "nearer": _median(test.cosine - test.cosine_truth),
+        "cosine": median(test.cosine),
+        "cosine_truth": median(test.cosine_truth),
+        "truth_superposition": median(test.truth_superposition),
+        "energy": median(test.energy),
+        "factor_energy": median(test.factor_energy),
+        "nearer": median(test.cosine - test.cosine_truth),
     }
-
-
-def _median(values: np.ndarray) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else math.nan
 
 
 def _add_histograms(found: PartResult, code: str, test: Superposition) -> None:

@@ -11,6 +11,7 @@ import torch
 
 from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.numerics.kernels import SIMILARITIES, agreement, binary_factorized_kernel, gram_matrices
+from recombine.plotting.style import SKY
 from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, two_codes
 from recombine.studies.framework.figure_style import SMALL, grid_outputs, seeds_note, task_of
 from recombine.studies.framework.profiles import Profile
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LABELS = {"cosine": "cosine", "l2": "L2 distance", "overlap": "pixel overlap"}
-DIVIDER = "#56B4E9"
+DIVIDER = SKY
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:

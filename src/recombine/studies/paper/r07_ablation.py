@@ -10,11 +10,12 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from recombine.core.errors import InputError
+from recombine.core.statistics import median
 from recombine.models.decoders import FactorRendered
+from recombine.plotting.style import BLACK, GREEN, ORANGE, SKY
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store, StoredRun
 from recombine.studies.framework.baseline import corner, square
@@ -39,10 +40,10 @@ SETTING = [
     "decoder.kind=rendered",
 ]
 LOOKS = {  # Okabe and Ito's colours, told apart by shape as well
-    "none": ("#000000", "o"),
-    "entropy": ("#E69F00", "s"),
-    "variance": ("#56B4E9", "^"),
-    "both": ("#009E73", "D"),
+    "none": (BLACK, "o"),
+    "entropy": (ORANGE, "s"),
+    "variance": (SKY, "^"),
+    "both": (GREEN, "D"),
 }
 
 

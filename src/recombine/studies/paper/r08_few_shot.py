@@ -14,9 +14,10 @@ import torch
 
 from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.numerics.conjunction import foreground
+from recombine.plotting.style import COLOURS
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import PAPER_RECIPE, centre, square
-from recombine.studies.framework.figure_style import BRIGHTNESS, COLOURS, SMALL, over_seeds, seeds_note, task_of, tidy
+from recombine.studies.framework.figure_style import BRIGHTNESS, SMALL, over_seeds, seeds_note, task_of, tidy
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import Effects, Runs, Study, record_undiagnosed
 from recombine.studies.paper import r08_stripes as stripes

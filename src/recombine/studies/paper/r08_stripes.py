@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 
 from recombine.core.errors import InputError
+from recombine.core.statistics import median
 from recombine.core.task import Task
 from recombine.diagnostics.numerics.conjunction import conjunction, foreground, sum_of_single_factors
 from recombine.runs.config import RunConfig
@@ -198,4 +199,4 @@ def plot(shown: Pictures, rows: Sequence[StripeRow], labels: Mapping[int, str] |
 def _spread(numbers: Sequence[float]) -> str:
     if not numbers:
         return "–"
-    return f"{np.median(numbers):.2f} [{min(numbers):.2f}, {max(numbers):.2f}]"
+    return f"{median(numbers):.2f} [{min(numbers):.2f}, {max(numbers):.2f}]"

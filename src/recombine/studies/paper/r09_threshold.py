@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from recombine.core.errors import InputError
+from recombine.core.statistics import median
+from recombine.plotting.style import BLUE, GREEN, MARKERS, PURPLE, VERMILION
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.studies.framework.baseline import REMEDY, REMEDY_STEPS, centre, square
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 LEVEL = 0.9
 RESOLUTION = 0.1
 RESAMPLES = 1000
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito's
-MARKERS = ("o", "s", "^", "D")
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE)
 
 
 @dataclass(frozen=True)
@@ -245,12 +245,12 @@ def points(rows: Sequence[ThresholdRow], *, resamples: int = RESAMPLES, seed: in
     for side, group in _by_side(rows).items():
         values = [math.inf if row.bumps is None else float(row.bumps) for row in group]
         drawn = random.integers(len(values), size=(resamples, len(values)))
-        medians = np.sort([_median([values[i] for i in line]) for line in drawn])
+        medians = np.sort([median([values[i] for i in line]) for line in drawn])
         low, high = (medians[round(q * (resamples - 1))] for q in (0.025, 0.975))
         found.append(
             SidePoint(
                 side,
-                median=_finite(_median(values)),
+                median=_finite(median(values)),
                 low=_finite(low),
                 high=_finite(high),
                 missed=sum(row.bumps is None for row in group),
@@ -259,10 +259,6 @@ def points(rows: Sequence[ThresholdRow], *, resamples: int = RESAMPLES, seed: in
             )
         )
     return found
-
-
-def _median(values: Sequence[float]) -> float:
-    return math.inf if math.inf in (finite := sorted(values))[: len(values) // 2 + 1] else median(finite)
 
 
 def _finite(value: float) -> float | None:

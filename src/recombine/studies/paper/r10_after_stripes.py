@@ -12,6 +12,7 @@ from recombine.diagnostics.model.grid_activations import stream
 from recombine.diagnostics.model.layers import IN, OUT, examine
 from recombine.diagnostics.model.observing import observing
 from recombine.diagnostics.numerics.tuning import TuningCurves, tuning_curves, unit_maps
+from recombine.plotting.style import BLUE, GREEN, ORANGE, VERMILION
 from recombine.runs.config import RunConfig
 from recombine.runs.store import StoredRun
 from recombine.studies.framework.baseline import cnn
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 FIRST_UNITS = 8
 KINDS: tuple[Literal["stripe", "bump"], ...] = ("stripe", "bump")
-LOOKS = {"bumps": ("#D55E00", "s"), "stripes": ("#009E73", "^"), "stripes + bumps": ("#0072B2", "o")}
+LOOKS = {"bumps": (VERMILION, "s"), "stripes": (GREEN, "^"), "stripes + bumps": (BLUE, "o")}
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
@@ -156,9 +157,9 @@ def _units(part: PartResult, data: str) -> Figure:
             picture.imshow(maps[0].T, origin="lower", cmap="viridis", interpolation="nearest")
             outline(holdout, picture, linewidths=0.8)
             stripe, bump = part.arrays[f"index/{data}/{number}/{kind}"][:, 0]
-            curves.plot(maps[0].mean(1), color="#0072B2", lw=1.2, label="over x (mean over y)")
+            curves.plot(maps[0].mean(1), color=BLUE, lw=1.2, label="over x (mean over y)")
             curves.set_ylabel("activation", fontsize=6)
-            curves.plot(maps[0].mean(0), color="#E69F00", lw=1.2, ls="--", label="over y (mean over x)")
+            curves.plot(maps[0].mean(0), color=ORANGE, lw=1.2, ls="--", label="over y (mean over x)")
             curves.set_title(f"stripe {stripe:.2f}, bump {bump:.2f}", fontsize=7, pad=2)
             tidy(curves)
             curves.tick_params(labelsize=6)

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from recombine.core.task import Task
 from recombine.diagnostics.findings import PartResult, Rows
+from recombine.plotting.style import COLOURS
 from recombine.runs.config import RunConfig
 from recombine.runs.store import StoredRun
 from recombine.studies.framework.figure_style import (
-    COLOURS,
     SMALL,
     grid_outputs,
     over_seeds,

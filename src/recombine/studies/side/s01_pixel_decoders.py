@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recombine.diagnostics.findings import PartResult
+from recombine.plotting.style import COLOURS
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import centre, square
-from recombine.studies.framework.figure_style import COLOURS, SMALL, keep_samples, kept_samples, seeds_note, tidy
+from recombine.studies.framework.figure_style import SMALL, keep_samples, kept_samples, seeds_note, tidy
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import Runs, Study
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recombine.diagnostics.findings import PartResult
+from recombine.plotting.style import COLOURS
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import centre, square
 from recombine.studies.framework.figure_style import (
-    COLOURS,
     SMALL,
     keep_samples,
     kept_samples,

@@ -1,0 +1,26 @@
+"""Evaluation mode for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import nn
+
+
+@contextmanager
+def evaluation_mode(*models: nn.Module) -> Iterator[None]:
+    """Put models into evaluation mode. Afterwards, also after an exception, every submodule has its own mode again.
+
+    Gradients are not affected; add `torch.no_grad()` where none are wanted.
+    """
+    before = {module: module.training for model in models for module in model.modules()}
+    try:
+        for model in models:
+            model.eval()
+        yield
+    finally:
+        for model in models:
+            model.train(before[model])  # for models that do more than set a flag
+        for module, mode in before.items():
+            module.training = mode
