@@ -5,13 +5,14 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recombine.core.errors import InputError
-from recombine.core.factors import Factor, FactorSpace, continuous, cyclic, discrete
+from recombine.core.factors import Factor, FactorSpace, categorical, continuous, cyclic, discrete
 
 FACTORS = {
     "discrete": discrete(5),
@@ -20,13 +21,17 @@ FACTORS = {
     "cyclic": cyclic(360.0, 12),
     "cyclic, shifted": cyclic(1.0, 7, low=-0.5),
     "single": discrete(1),
+    "irregular": discrete([0.5, 0.7, 1.0, 4.0]),
+    "labelled": categorical(["red", "green", "blue"]),
 }
 SPACES = {
     "one": FactorSpace(x=7),
     "two": FactorSpace(x=4, y=5),
     "three": FactorSpace(x=3, angle=cyclic(360.0, 12), size=discrete(4, low=0.5, step=0.25)),
     "four": FactorSpace(x=3, y=2, size=continuous(0.5, 1.5, 4), brightness=discrete(2, low=0.5, step=0.5)),
+    "labelled": FactorSpace(colour=["red", "green"], size=[0.5, 0.7, 1.0], x=3),
 }
+CLOSED = ("discrete", "categorical")
 factors = pytest.mark.parametrize("factor", FACTORS.values(), ids=FACTORS)
 spaces = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 
@@ -41,12 +46,12 @@ def test_grid_values_have_whole_positions(factor):
 
 @factors
 def test_range_ends_after_the_last_grid_value(factor):
-    half_a_step_on = factor.high + factor.step / 2
+    half_a_step_on = factor.high + factor.spacing / 2
     assert factor.takes(factor.low)
     assert factor.takes(factor.high)
-    assert factor.takes(half_a_step_on) == (factor.kind != "discrete")
+    assert factor.takes(half_a_step_on) == (factor.kind not in CLOSED)
     assert not factor.takes(factor.low + factor.extent)
-    assert not factor.takes(factor.low - factor.step / 2)
+    assert not factor.takes(factor.low - factor.spacing / 2)
 
 
 def test_cyclic_difference_goes_the_short_way_round():
@@ -71,7 +76,7 @@ def test_cells_of_values_is_the_inverse_of_values_of_cells(space):
     cells = torch.arange(len(space))
     assert torch.equal(space.cells(space.values(cells)), cells)
     assert torch.equal(space.cells(space.values(cells).double()), cells)
-    near = space.values(cells) + 0.3 * torch.tensor([f.step for f in space.factors.values()])
+    near = space.values(cells) + 0.3 * torch.tensor([f.spacing for f in space.factors.values()])
     assert torch.equal(space.cells(near), cells)
     square = cells[: len(cells) // 2 * 2].reshape(2, -1)
     assert space.values(square).shape == (*square.shape, space.n_factors)
@@ -123,13 +128,80 @@ def test_wrong_types_are_explained_factor_by_factor():
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == [
         "Factor 'a': a factor's size must be a whole number of values, at least 1. Got 2.5 instead.",
-        "Factor 'b': a factor's kind must be discrete, continuous or cyclic. Got 'cyclc' instead.",
+        "Factor 'b': a factor's kind must be discrete, continuous, cyclic or categorical. Got 'cyclc' instead.",
         "A factor's name must be text. Got 4 instead.",
         "Factor 'c': a factor's low must be a number. Got None instead.",
         "Factor 'd': a factor's low must be a number. Got '1' instead.",
         "Factor 'e': a factor's low must be a number. Got True instead.",
         "Factor 'f': a factor needs a finite low and a step above 0. Got low=inf, step=1.0.",
     ]
+
+
+def test_listed_values_and_labels():
+    space = SPACES["labelled"]
+    assert space.shape == (2, 3, 3)
+    assert space.to_config() == {"colour": ["red", "green"], "size": [0.5, 0.7, 1.0], "x": 3}
+    assert repr(space) == "FactorSpace(colour=[red, green], size=[0.5, 0.7, 1], x=3)"
+    assert space.differentiable == ("size", "x")
+    assert space.factors["colour"].grid().tolist() == [0.0, 1.0]
+    assert [f.labels for f in space.factors.values()] == [("red", "green"), ("0.5", "0.7", "1"), ("0", "1", "2")]
+    cell = space.cell(colour="green", size=0.7, x=2)
+    assert cell == 1 * 9 + 1 * 3 + 2
+    assert (
+        space.label(cell) == space.describe(space.values(torch.tensor(cell)).tolist()) == "colour=green, size=0.7, x=2"
+    )
+    assert space.cell(x="2", size="0.7", colour=1) == cell
+    assert space.cell(x=np.int64(2), size=np.float32(0.7), colour=np.str_("green")) == cell
+
+
+def test_configurations_may_name_the_kind_of_a_list():
+    given = {
+        "colour": {"kind": "categorical", "labels": ["red", "green"]},
+        "size": {"kind": "discrete", "values": [1, 2, 4]},
+    }
+    assert FactorSpace.from_config(given) == FactorSpace(colour=["red", "green"], size=np.array([1, 2, 4]))
+
+
+def test_evenly_spaced_values_are_a_regular_factor():
+    assert discrete([0, 1, 2]) == discrete(3)
+    assert discrete([0.1, 0.2, 0.3]) == discrete(3, low=0.1, step=0.1)
+    assert discrete([0.0, 1 / 3, 2 / 3]).listed is None
+    assert discrete([7]) == discrete(1, low=7.0)
+    assert discrete([0.0, 1.0, 2.0001]).listed == (0.0, 1.0, 2.0001)
+
+
+def test_positions_between_unequal_values_are_interpolated():
+    factor = FACTORS["irregular"]
+    values = torch.tensor([0.5, 0.6, 0.7, 0.85, 2.5, 4.0, 0.3, 5.5], dtype=torch.float64)
+    expected = torch.tensor([0, 0.5, 1, 1.5, 2.5, 3, -1, 3.5], dtype=torch.float64)
+    torch.testing.assert_close(factor.position(values), expected)
+    torch.testing.assert_close(factor.value(expected), values)
+    torch.testing.assert_close(factor.steps(values[3:5], values[:2]), expected[3:5] - expected[:2])
+    assert torch.equal(torch.vmap(factor.position)(values), factor.position(values))
+    slope = torch.vmap(torch.func.grad(factor.position))(values[3:5])
+    torch.testing.assert_close(slope, torch.tensor([1 / 0.3, 1 / 3.0], dtype=torch.float64))
+
+
+@factors
+def test_values_and_positions_are_inverse(factor):
+    positions = torch.arange(factor.size, dtype=torch.float64)
+    torch.testing.assert_close(factor.position(factor.value(positions)), positions)
+    torch.testing.assert_close(factor.value(positions).to(factor.grid()), factor.grid())
+    assert [factor.index(label) for label in factor.labels] == list(range(factor.size))
+    assert [factor.index(value) for value in factor.grid().tolist()] == list(range(factor.size))
+    assert len(set(factor.labels)) == factor.size
+    assert [factor.label(value) for value in factor.value(positions).tolist()] == list(factor.labels)
+
+
+def test_labels_differ_where_six_digits_do_not_tell_values_apart():
+    assert discrete(3, low=1e6, step=0.1).labels == ("1000000", "1000000.1", "1000000.2")
+
+
+def test_labels_have_no_distance():
+    a, b = torch.tensor([0.0, 0.0, 2.0]), torch.tensor([0.0, 2.0, 1.0])
+    assert categorical(["a", "b", "c"]).difference(a, b).tolist() == [0.0, 1.0, 1.0]
+    assert not categorical(["a"]).differentiable
+    assert categorical(["a"]).categorical
 
 
 def test_order_of_factors_matters():
@@ -182,10 +254,10 @@ def test_whole_numbers_count_as_values():
 @factors
 def test_the_ends_of_the_range_survive_rounding(factor):
     for end in (factor.low, factor.high):
-        assert factor.takes(end - 1e-9 * factor.step)
-        assert factor.takes(end + 1e-9 * factor.step)
-    assert not factor.takes(factor.low - 1e-2 * factor.step)
-    assert factor.takes(factor.high + 1e-2 * factor.step) == (factor.kind != "discrete")
+        assert factor.takes(end - 1e-9 * factor.spacing)
+        assert factor.takes(end + 1e-9 * factor.spacing)
+    assert not factor.takes(factor.low - 1e-2 * factor.spacing)
+    assert factor.takes(factor.high + 1e-2 * factor.spacing) == (factor.kind not in CLOSED)
 
 
 def test_minus_zero_is_zero():
@@ -195,6 +267,10 @@ def test_minus_zero_is_zero():
 
 def test_repr_names_what_is_not_plain():
     assert repr(FactorSpace(x=28, angle=cyclic(360.0, 12))) == "FactorSpace(x=28, angle=cyclic(0…330, 12 values))"
+
+
+def wrong_cell() -> int:
+    return SPACES["labelled"].cell(colour="gren", size=0.6, z=3)
 
 
 @pytest.mark.parametrize(
@@ -224,8 +300,31 @@ def test_repr_names_what_is_not_plain():
         ),
         (
             lambda: FactorSpace.from_config({"x": {"kind": "cyclic", "siz": 3, "lo": 0}}),
-            "Factor 'x': a factor is a number of values, or has kind, size and perhaps low and step. "
             "Unknown: 'siz' (did you mean 'size'?), 'lo' (did you mean 'low'?). Missing: size.",
+        ),
+        (lambda: FactorSpace(c=["red", 1]), "only numbers or only labels. Got ['red', 1]."),
+        (lambda: FactorSpace(c=["red", "red"]), "must differ. Got 'red' more than once."),
+        (lambda: FactorSpace(c=["red", " "]), "a list of labels"),
+        (lambda: FactorSpace(c=[]), "must be finite and increase. Got []."),
+        (lambda: FactorSpace(c=[1.0, 0.5]), "must be finite and increase. Got [1.0, 0.5]. Sort them, or give labels."),
+        (lambda: FactorSpace(c=[0.0, float("nan")]), "must be finite and increase."),
+        (lambda: FactorSpace(c=[0, True]), "a factor's values must be a number. Got True"),
+        (lambda: Factor("categorical", 3), "make it with"),
+        (lambda: Factor("cyclic", 3, listed=(1.0, 2.0, 4.0)), "make it with"),
+        (lambda: FactorSpace.from_config({"c": {"kind": "categorical", "size": 3}}), "'size'. Missing: labels."),
+        (lambda: FactorSpace.from_config({"c": {"kind": "discrete", "values": 3}}), "Got 3."),
+        (wrong_cell, "Factor 'colour': There is no value 'gren' (did you mean 'green'?). Values: red, green."),
+        (wrong_cell, "Factor 'size': There is no value 0.6. Values: 0.5, 0.7, 1."),
+        (wrong_cell, "There is no factor 'z'"),
+        (lambda: SPACES["labelled"].cell(colour="red"), "Missing: size, x."),
+        (lambda: SPACES["labelled"].cell(colour=2, size=0.5, x=0), "There is no value 2. Values: red, green."),
+        (
+            lambda: SPACES["labelled"].cells(torch.tensor([[2.0, 0.5, 0.0]])),
+            "Factor 'colour' takes labels numbered from 0, red, green. Got 2 instead.",
+        ),
+        (
+            lambda: SPACES["labelled"].cells(torch.tensor([[1.0, 1.5, 0.0]])),
+            "Factor 'size' takes values from 0.5 to 1. Got 1.5",
         ),
     ],
 )  # fmt: skip

@@ -26,7 +26,7 @@ def grid_axes(space: FactorSpace, ax: Axes | None) -> Axes:
             continue
         factor = space.factors[name]
         ticks = np.unique(np.linspace(0, factor.size - 1, min(5, factor.size)).round().astype(int))
-        setter(ticks, [f"{factor.low + factor.step * t:g}" for t in ticks])
+        setter(ticks, [factor.labels[t] for t in ticks])
         label(name)
     return ax
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
@@ -51,7 +50,6 @@ def comparison(
 ) -> Figure:
     """Models side by side: for each its error landscape and its outputs for the same cells, truth on top."""
     held = task.holdout.mask.ravel()[list(cells)]
-    values = task.space.values(torch.tensor(cells)).tolist()
     limits = (max(min(e.min() for e in errors.values()), 1e-7), max(e.max() for e in errors.values()))
     width = 3.1 * (len(errors) + 1.35)
     pictures_height = max(1.15, 0.75 * width / (len(cells) + 1.5)) * (1 + len(errors))
@@ -68,8 +66,8 @@ def comparison(
     for ax in landscapes:
         ax.set_box_aspect(1)
     pictures = bottom.subplots(1 + len(errors), len(cells), squeeze=False)
-    for column, place in enumerate(values):
-        label = ", ".join(f"{name}={v:g}" for name, v in zip(task.space.names, place))
+    for column, cell in enumerate(cells):
+        label = task.space.label(cell)
         for row, image in enumerate([truth[column], *(outputs[name][column] for name in errors)]):
             style = {"held_out": bool(held[column]), "row_0": task.scene.row_0}
             show_image(pictures[row, column], image, label if row == 0 else "", **style)

@@ -35,13 +35,11 @@ def samples(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> Figure
         )
     truth, outputs = render(model, task, cells)
     held = task.holdout.mask.ravel()[cells.numpy()]
-    values = task.space.values(cells).tolist()
     figure = new_figure(1.2 * len(cells) + 0.6, 2.9)
     axes = figure.subplots(2, len(cells), squeeze=False)
     for column in range(len(cells)):
-        place = ", ".join(f"{name}={v:g}" for name, v in zip(task.space.names, values[column]))
         style: dict[str, Any] = {"held_out": bool(held[column]), "row_0": task.scene.row_0}
-        show_image(axes[0, column], truth[column], place, **style)
+        show_image(axes[0, column], truth[column], task.space.label(cells[column]), **style)
         show_image(axes[1, column], outputs[column], **style)
     axes[0, 0].set_ylabel("truth")
     axes[1, 0].set_ylabel("output")

@@ -80,7 +80,7 @@ def _offsets(outputs: Tensor, values: Tensor, task: Task) -> Float[Tensor, "cell
     """Found minus true place: (column, row) in pixels, or factor positions for the inverse task."""
     if task.inverse:
         found = task.encoding.decode(outputs)
-        steps = [f.difference(found[:, a], values[:, a]) / f.step for a, f in enumerate(task.space.factors.values())]
+        steps = [f.steps(found[:, a], values[:, a]) for a, f in enumerate(task.space.factors.values())]
         return torch.stack(steps, dim=-1)
     flat = outputs.flatten(1)
     peak = flat.argmin(1) if task.scene.inverted else flat.argmax(1)

@@ -158,7 +158,7 @@ class Subject:
 def grid_values(space: FactorSpace, cells: Int[Tensor, " cell"], dtype: torch.dtype) -> Float[Tensor, "cell factor"]:
     """The factor values of cells, exact in the given precision whatever torch's default is."""
     coordinates = space.coordinates(cells).to(torch.float64)
-    columns = [f.low + f.step * coordinates[:, axis] for axis, f in enumerate(space.factors.values())]
+    columns = [f.value(coordinates[:, axis]) for axis, f in enumerate(space.factors.values())]
     return torch.stack(columns, dim=-1).to(dtype)
 
 
@@ -313,10 +313,10 @@ def _encoded(encode: Encode | None, values: Tensor, weights: torch.dtype | None)
 
 
 def _not_finite(name: str, space: FactorSpace, values: Tensor) -> str:
-    where = ", ".join(f"{n}={v:g}" for n, v in zip(space.names, values.tolist()))
     what = {IN: "The code", OUT: "The model's output"}.get(name, f"Layer {name!r}")
     return (
-        f"{what} is NaN or infinite at {where}, the first such cell (cell {int(space.cells(values))}). "
+        f"{what} is NaN or infinite at {space.describe(values.tolist())}, the first such cell "
+        f"(cell {int(space.cells(values))}). "
         "Check the weights and the range of codes the model was trained on."
     )
 

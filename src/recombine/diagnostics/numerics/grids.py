@@ -57,9 +57,8 @@ def check_finite(
     for start, block in enumerate_blocks(rows.T):  # blocks of cells
         if not bool(block.isfinite().all()):
             cell = cells[start + int((~block.isfinite()).any(0).nonzero()[0])]
-            values = ", ".join(f"{n}={v:g}" for n, v in zip(space.names, space.values(cell).tolist()))
             raise InputError(
-                f"The {what} contain NaN or infinite numbers, first in cell {int(cell)} ({values}). "
+                f"The {what} contain NaN or infinite numbers, first in cell {int(cell)} ({space.label(cell)}). "
                 "Look at the model there, or leave such cells out."
             )
 

@@ -211,7 +211,7 @@ def probe_targets(space: FactorSpace, cells: Int[Tensor, " cell"]) -> dict[str, 
             angle = 2 * math.pi * column / factor.size
             targets[name] = torch.stack([angle.cos(), angle.sin()], dim=1)
         else:
-            targets[name] = (factor.low + factor.step * column).unsqueeze(1)
+            targets[name] = factor.value(column).unsqueeze(1)
     return targets
 
 
