@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from recombine import plotting as figures
     from recombine.core import encodings, errors, factors, holdouts, scenes
     from recombine.core.factors import FactorSpace
+    from recombine.core.plugins import use
     from recombine.core.task import Task
     from recombine.diagnostics.diagnosis import Diagnosis, diagnose
     from recombine.models import decoders
@@ -46,6 +47,7 @@ _HOME = {
     "score": "recombine.scoring.scores",
     "train": "recombine.training.loop",
     "train_seeds": "recombine.training.loop",
+    "use": "recombine.core.plugins",
 }
 _MODULES = {
     "decoders": "recombine.models.decoders",
@@ -64,7 +66,7 @@ _MODULES = {
 __all__ = [
     "Diagnosis", "FactorSpace", "RunConfig", "Store", "Task", "__version__", "decoders", "diagnose",
     "diagnostics", "encodings", "errors", "explore", "factors", "figures", "holdouts", "recipe", "scenes", "score",
-    "store", "sweeps", "train", "train_seeds", "training",
+    "store", "sweeps", "train", "train_seeds", "training", "use",
 ]  # fmt: skip
 
 

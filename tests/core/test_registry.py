@@ -11,7 +11,6 @@ from pydantic import Field, ValidationError
 from recombine.core.errors import InputError
 from recombine.core.registry import (
     FIRST_FORMAT,
-    LOADING,
     Count,
     Family,
     Finite,
@@ -285,14 +284,3 @@ def test_a_class_of_parameters_is_registered_as_it_is():
         batch: Count = 4
 
     assert family.validate({"kind": "plain", "batch": 8}) == Plain(batch=8)
-
-
-def test_what_a_plugin_registers_is_known_to_be_its():
-    family = Family("thing")
-    token = LOADING.set("mine")
-    try:
-        family.register("theirs")(lambda: Made(0))
-    finally:
-        LOADING.reset(token)
-    family.register("ours")(lambda: Made(0))
-    assert family.origin == {"theirs": "mine"}

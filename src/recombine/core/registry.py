@@ -36,6 +36,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 from pydantic_core import ErrorDetails
 
+from recombine.core import plugins
 from recombine.core.errors import InputError, Problem
 
 Count = Annotated[int, Field(ge=1, le=2**40)]
@@ -56,7 +57,6 @@ MOST_TOLD = 20  # mistakes in one parameter; a list may have thousands
 T = TypeVar("T", bound=Callable[..., Any])
 
 FIRST_FORMAT = 2  # of runs; every parameter that is not marked exists since then
-LOADING: ContextVar[str | None] = ContextVar("LOADING", default=None)  # the plug-in being loaded
 _IDENTITY: ContextVar[bool] = ContextVar("_IDENTITY", default=False)  # whether dumps leave out what names no run
 _STORED: ContextVar[bool] = ContextVar("_STORED", default=False)  # whether what is validated was written earlier
 
@@ -148,19 +148,31 @@ class Family:
         self.components: dict[str, Callable[..., Any]] = {}
         self.models: dict[str, type[Parameters]] = {}
         self.origin: dict[str, str] = {}
+        plugins.join(self)
+
+    def discover(self) -> None:
+        """All built-in kinds are known once the family's package is imported."""
+
+    def has(self, kind: str) -> bool:
+        return kind in self.models
+
+    def remove(self, kind: str) -> None:
+        """Forget a kind of a plug-in."""
+        self.components.pop(kind, None)
+        self.models.pop(kind, None)
 
     def register(self, kind: str) -> Callable[[T], T]:
         """Decorator that adds a class or function under `kind` and makes its calls validated.
 
-        A class of parameters (a subclass of `Parameters` with a `kind`) is added as it is.
+        A class of parameters (a subclass of `Parameters`, such as a recipe) gets `kind` as a field if it has it not.
         """
 
         def decorate(target: T) -> T:
-            if LOADING.get() is not None:
-                self.origin[kind] = typing.cast("str", LOADING.get())
+            plugins.claim(self, kind)
             if isinstance(target, type) and issubclass(target, Parameters):
-                self.models[kind] = self.components[kind] = target
-                return typing.cast("T", target)
+                made = _of_kind(target, kind)
+                self.models[kind] = self.components[kind] = made
+                return typing.cast("T", made)
             function: Callable[..., Any] = target.__init__ if isinstance(target, type) else target
             self.models[kind] = model = _model_of(function, kind, skip=isinstance(target, type) + bool(self.context))
 
@@ -197,11 +209,14 @@ class Family:
         `prefix` ("decoder.") goes before the parameter names in messages; `beside` are other names that may be meant.
         """
         kind = config.get("kind")
+        if isinstance(kind, str) and kind not in self.models:
+            plugins.load_installed()
         if not isinstance(kind, str) or kind not in self.models:
             close = nearest(kind, self.models) if isinstance(kind, str) else ""
             raise InputError(
                 f"There is no {self.name} of kind {kind!r}{close}. Kinds: {', '.join(self.models)}.", f"{prefix}kind"
             )
+        plugins.mark_used(self.origin.get(kind))
         return validate(self.models[kind], config, f"{self.name} {kind!r}", prefix, ("kind", *beside))
 
     def identity(self, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,10 +244,23 @@ def import_members(package: str) -> None:
         importlib.import_module(module.name)
 
 
+def _of_kind(parameters: type[Parameters], kind: str) -> type[Parameters]:
+    """The class itself if it has this `kind`, else a subclass that has."""
+    known = parameters.model_fields.get("kind")
+    if known is not None and known.default == kind:
+        return parameters
+    fields: dict[str, Any] = {"kind": (Literal[kind], kind)}
+    return create_model(parameters.__name__, __base__=parameters, __doc__=parameters.__doc__, **fields)
+
+
 def _model_of(function: Callable[..., Any], kind: str, skip: int) -> type[Parameters]:
     hints = typing.get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {"kind": (Literal[kind], kind)}
     for name, parameter in list(inspect.signature(function).parameters.items())[skip:]:
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            continue
+        if name not in hints:
+            raise InputError(f"The parameter {name!r} of kind {kind!r} needs a type, such as {name}: int = 1.", name)
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[name] = (hints[name], default)
     return create_model(f"{kind}_parameters", __base__=Parameters, **fields)
