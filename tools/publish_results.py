@@ -53,7 +53,7 @@ def page(folder: Path) -> str:
     lines = [
         f"# Results of the {about['profile']} profile",
         "",
-        f"Shapes are those of the profile ([reproduce](../reproduce.md)). {_origin(made)}",
+        f"Sizes are those of the profile ([reproduce](../reproduce.md)). {_origin(made)}",
         "",
         *map(_call_line, made),
         "",

@@ -7,9 +7,7 @@ import torch
 
 import recombine as rc
 from recombine.cli.app import app
-from recombine.studies.paper import r07_ablation as ablation
-from recombine.studies.paper import r08_stripes as stripes
-from recombine.studies.paper import r09_threshold as threshold
+from recombine.studies.framework import profiles, reproduce
 
 GUIDE = (Path(__file__).parents[2] / "docs/forced-rendering.md").read_text(encoding="utf-8")
 
@@ -36,30 +34,13 @@ def test_the_commands_are_commands():
         assert result.exit_code == 0, result.output
 
 
-def test_the_studies_are_called_as_they_are(monkeypatch, tmp_path):
+def test_the_studies_are_called_as_they_are(monkeypatch):
     calls = []
-    for module, name in ((ablation, "ablation"), (stripes, "few_shot"), (threshold, "threshold")):
-        original = getattr(module, name)
-        monkeypatch.setattr(module, name, _small(original, calls))
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reproduce, "reproduce", lambda words, profile, out: calls.append((words, profile, str(out))))
     _, block = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     exec(block, {})
-    assert calls == ["ablation", "few_shot", "threshold"]
-    assert {p.name for p in tmp_path.glob("*.png")} == {"ablation.png", "stripes.png", "threshold.png"}
-
-
-def _small(study, calls):
-    """The study with its settings cut to a few steps of tiny models; what the guide passes must be accepted."""
-    tiny = ["scene.factors.x=6", "scene.factors.y=6", "training.steps=2"]
-    cnn = ["decoder.depth=2", "decoder.width=4"]
-    settings: dict = {
-        "ablation": {"setting": [*tiny, "holdout.threshold=3"], "seeds": [0]},
-        "few_shot": {"setting": [*tiny, "holdout.lo=2", "holdout.hi=3", *cnn], "seeds": [0], "bumps": (0, 2)},
-        "threshold": {"setting": ["training.steps=2", *cnn], "sides": (8,), "seeds": [0], "most": 8},
-    }
-
-    def call(store, **given):
-        calls.append(study.__name__)
-        return study(store, **{**given, **settings[study.__name__]})
-
-    return call
+    [(words, profile, out)] = calls
+    assert profile is profiles.PROFILES["quick"]
+    assert out == "reproduction"
+    chosen = [study.key for study in reproduce.select(words, reproduce.discover())]
+    assert chosen == ["rendering", "few_shot", "scaling"]

@@ -1,7 +1,5 @@
 """Figures of hand-made rows: what is drawn must be seen, and said."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
@@ -10,15 +8,11 @@ import recombine as rc
 from recombine.diagnostics.findings import PartResult
 from recombine.studies.framework import figure_style as looks
 from recombine.studies.framework import layerwise as layerwise
-from recombine.studies.framework.output import Output
-from recombine.studies.framework.study import discover
-from recombine.studies.paper import r07_ablation as ablation
-from recombine.studies.paper import r08_stripes as stripes
-from recombine.studies.paper import r09_threshold as threshold
+from recombine.studies.paper import r07_rendering as rendering
+from recombine.studies.paper import r08_few_shot as few_shot
+from recombine.studies.paper import r09_scaling as scaling
 from recombine.studies.paper import r13_depths as depths
 from recombine.studies.side import s04_contour as contour
-
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def layer_rows(scores, **about):
@@ -58,8 +52,8 @@ def test_pictures_say_how_brightness_is_shown():
 def test_a_crossing_brighter_than_one_is_not_cut_off():
     added = np.zeros((1, 4, 4), dtype=np.float32)
     added[0, 1, 1] = 2.0
-    shown = stripes.Pictures(np.zeros((1, 2)), added / 2, added, {0: added * 1.1}, seed=0)
-    figure = stripes.plot(shown, [])
+    arrays = {"places": np.zeros((1, 2)), "truth": added / 2, "added": added, "outputs/0": added * 1.1}
+    figure = few_shot._samples(PartResult("few_shot", {"runs": []}, arrays, {"seed": 0}), {0: "0 bumps"})
     assert [ax.images[0].norm.vmax for ax in figure.axes] == pytest.approx([2.2] * 3)
     assert "brightness 0 … 2.20" in texts(figure)
     assert figure.axes[1].images[0].get_array().max() == 2.0
@@ -76,11 +70,12 @@ def test_maps_of_the_volume_name_their_axes_and_scale():
 
 
 def test_an_interval_that_is_open_ends_in_an_arrow():
-    def row(side, seed, reached):
-        return threshold.ThresholdRow(side, seed, threshold.Bracket(1, reached, 500, {}))
-
-    rows = [row(16, s, 60) for s in range(3)] + [row(28, s, r) for s, r in enumerate((150, 200, None))]
-    figure = threshold.plot({"bumps": rows}, "examples", "a note")
+    rows = [
+        {"kind": "bumps", "side": side, "seed": seed, "reached": count is not None, "most": 500, "examples": count}
+        for side, counts in ((16, (60.0, 60.0, 60.0)), (28, (150.0, 200.0, None)))
+        for seed, count in enumerate(counts)
+    ]
+    figure = scaling._thresholds(PartResult("scaling", {"thresholds": rows}, facts={"level": 0.9}))
     [ax] = figure.axes
     bars = [c for c in ax.containers if isinstance(c, ErrorbarContainer)]
     assert len(bars) == 2
@@ -89,8 +84,7 @@ def test_an_interval_that_is_open_ends_in_an_arrow():
     assert max(closed) == 200
     assert opened == [500]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert any("interval open" in label for label in labels)
-    assert figure.legends[0].get_title().get_text() == "a note"
+    assert {"∝ N³", "∝ N", "bumps only (3 seeds)"} < set(labels)
 
 
 def test_contours_are_labelled_on_axes_to_scale():
@@ -106,15 +100,13 @@ def test_contours_are_labelled_on_axes_to_scale():
 
 
 def test_coinciding_points_of_the_ablation_are_counted():
-    def row(seed, error):
-        return ablation.AblationRow(seed, "entropy", "", error, 100 * error, 1.0, 0.5, 1.0, 0.5)
-
-    figure = ablation.plot([row(0, 1e-5), row(1, 1.01e-5), row(2, 3e-5)], "N = 32, 300 epochs")
+    rows = [
+        {"variant": "entropy", "seed": seed, "id_mse": error, "ood_mse": 100 * error}
+        for seed, error in enumerate((1e-5, 1.01e-5, 3e-5))
+    ]
+    figure = rendering._scatter(rows, "N = 32, 300 epochs")
     assert [text.get_text() for text in figure.axes[0].texts] == ["2 ×"]
     assert "N = 32, 300 epochs" in texts(figure)
-
-
-def test_slopes_of_the_legend_and_of_the_claim_are_told_apart():
-    part = Output(RESULTS, "quick").load("scaling", arrays=False)
-    note = discover()["scaling"].plot(part)["R09_thresholds"].legends[0].get_title().get_text()
-    assert "C11" in note
+    [ax] = figure.axes
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert ax.get_legend().get_texts()[0].get_text() == "entropy (3 seeds)"

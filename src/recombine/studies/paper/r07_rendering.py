@@ -1,12 +1,14 @@
 """R7: what the penalties do to the factor-rendered decoder: its embeddings, its volume element, its errors.
 
-Decides C7 and C8. The runs and their rows are those of `recombine.studies.paper.r07_ablation`.
+Four variants, without penalties, with entropy, with variance, with both (Liang et al. 2025, Sec. 5). Decides C7 and C8.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,6 +17,7 @@ from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.model.layers import OUT
 from recombine.diagnostics.numerics.geometry import metric_tensor_finite_difference
 from recombine.models.decoders import FactorRendered
+from recombine.plotting.style import BLACK, GREEN, ORANGE, SKY
 from recombine.runs.config import RunConfig
 from recombine.runs.store import StoredRun
 from recombine.studies.framework.baseline import corner, square
@@ -22,12 +25,21 @@ from recombine.studies.framework.figure_style import SMALL, by_layer, seeds_note
 from recombine.studies.framework.layerwise import roughness, volume_maps
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import Effects, Runs, Study, record_undiagnosed
-from recombine.studies.paper import r07_ablation as ablation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MIDDLE = 14  # the value whose maps are shown, at N = 32
+ENTROPY = {"entropy": {"weight": 0.1}}
+VARIANCE = {"variance": {"weight": 0.01}}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "entropy": ENTROPY,
+    "variance": VARIANCE,
+    "both": {**ENTROPY, **VARIANCE},
+}
+STYLES = {"none": (BLACK, "o"), "entropy": (ORANGE, "s"), "variance": (SKY, "^"), "both": (GREEN, "D")}
+COINCIDING = 0.03  # decades within which points of the scatter plot count as one
 
 
 @dataclass(frozen=True)
@@ -46,28 +58,44 @@ SIZES = {
 }
 
 
+def config(sizes: Shapes, variant: str, seed: int) -> RunConfig:
+    """A run of the paper's low-rank setting with some of its penalties."""
+    return RunConfig.parse(
+        [*square(sizes.side), *corner(sizes.side), "scene.sigma=1.5", "scene.pixel_centres=half",
+         "encoding.kind=onehot", "decoder.kind=rendered", "training.kind=low_rank",
+         f"training.terms={json.dumps(VARIANTS[variant])}", f"training.epochs={sizes.epochs}", f"seed={seed}"]
+    )  # fmt: skip
+
+
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
     """(variant, seed) → run."""
-    sizes = profile.of(SIZES)
-    made = ablation.configs(seeds, sizes.epochs, setting=[*square(sizes.side), *corner(sizes.side)])
-    return {(variant, config.seed): config for variant, group in made.items() for config in group}
+    return {(variant, seed): config(profile.of(SIZES), variant, seed) for variant in VARIANTS for seed in seeds}
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """The ablation's row and the roughness of every run; embeddings and maps of the first seed of each variant."""
+    """Errors, ranks, banding and roughness of every run; embeddings and maps of the first seed of each variant."""
     sizes = profile.of(SIZES)
-    found = PartResult("rendering", {"ablation": []}, facts={"configs": {}, "epochs": sizes.epochs})
+    value = round(MIDDLE * sizes.side / 32)
+    facts: dict[str, Any] = {"configs": {}, "epochs": sizes.epochs, "value": value}
+    found = PartResult("rendering", {"ablation": []}, facts=facts)
     for (variant, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({variant}, seed {seed})"):
             volumes = _log_volumes(run)
-            about = {**asdict(ablation.row(variant, run)), "roughness_ood": roughness(volumes[-1], run.task.holdout)}
-            found.tables["ablation"].append(about)
-            if variant not in found.facts["configs"]:
-                found.facts["configs"][variant] = run.config.to_dict()
+            renderer = cast(FactorRendered, run.model).renderer
+            found.tables["ablation"].append({
+                "seed": seed,
+                "variant": variant,
+                "run": run.id,
+                **{name: run.summary[name] for name in ("id_mse", "ood_mse", "id_localization", "ood_localization")},
+                "effective_rank": float(renderer.effective_ranks().detach().mean()),
+                "banding": float(renderer.banding().detach().mean()),
+                "roughness_ood": roughness(volumes[-1], run.task.holdout),
+            })  # fmt: skip
+            if variant not in facts["configs"]:
+                facts["configs"][variant] = run.config.to_dict()
                 found.arrays.update({f"volume/{variant}/{n}": values for n, values in enumerate(volumes)})
-                maps = _embeddings(run, round(MIDDLE * sizes.side / 32))
+                maps = _embeddings(run, value)
                 found.arrays.update({f"map/{variant}/{factor}": one for factor, one in maps.items()})
-    found.facts["value"] = round(MIDDLE * sizes.side / 32)
     return found
 
 
@@ -88,13 +116,13 @@ def _embeddings(run: StoredRun, value: int) -> dict[str, np.ndarray]:
 
 def plot(part: PartResult) -> dict[str, Figure]:
     """Embeddings, maps of the volume element, errors of all runs."""
-    shown = [variant for variant in ablation.VARIANTS if variant in part.facts["configs"]]
+    shown = [variant for variant in VARIANTS if variant in part.facts["configs"]]
     config = part.facts["configs"][shown[0]]
     setting = (
         f"N = {task_of(config).space.shape[0]}, σ = {config['scene']['sigma']:g}, corner from "
         f"{config['holdout']['threshold']:g} on held out, {part.facts['epochs']} epochs"
     )
-    figures = {"R07_ablation": ablation.plot([_row(row) for row in part.rows], setting)}
+    figures = {"R07_ablation": _scatter(part.rows, setting)}
     figures["R07_embeddings"] = _embedding_figure(part, shown)
     holdout = task_of(part.facts["configs"][shown[0]]).holdout
     figures["R07_volume"] = volume_maps(
@@ -105,8 +133,43 @@ def plot(part: PartResult) -> dict[str, Figure]:
     return figures
 
 
-def _row(row: dict[str, Any]) -> ablation.AblationRow:
-    return ablation.AblationRow(**{key: value for key, value in row.items() if key != "roughness_ood"})
+def _scatter(rows: Sequence[dict[str, Any]], setting: str) -> Figure:
+    """OOD against ID error, a point per run, on logarithmic axes."""
+    from recombine.plotting.style import new_figure
+
+    figure = new_figure(4.6, 4.2)
+    ax = figure.subplots()
+    for variant, (colour, marker) in STYLES.items():
+        group = [row for row in rows if row["variant"] == variant]
+        places = [(row["id_mse"], row["ood_mse"]) for row in group]
+        if not group:
+            continue
+        label = f"{variant} ({seeds_note(row['seed'] for row in group)})"
+        ax.scatter(*zip(*places), label=label, color=colour, marker=marker, s=28, alpha=0.8)
+        for place, count in _coinciding(places):
+            ax.annotate(f"{count} ×", place, (-6, 0), textcoords="offset points", fontsize=7, ha="right", va="center",
+                        color=colour)  # fmt: skip
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ends = [bound(row[key] for row in rows for key in ("id_mse", "ood_mse")) for bound in (min, max)]
+    ax.plot(ends, ends, color="0.6", linewidth=0.8, linestyle="--", label="OOD = ID")
+    ax.set_xlabel("ID mean squared error")
+    ax.set_ylabel("OOD mean squared error")
+    ax.set_title(f"factor-rendered decoder, one point per run (n ×: n points that coincide)\n{setting}", fontsize=8)
+    ax.legend(fontsize=8)
+    return figure
+
+
+def _coinciding(places: Sequence[tuple[float, float]]) -> list[tuple[tuple[float, float], int]]:
+    """Points that lie on one another, as one of them and their number."""
+    logs = [(math.log10(x), math.log10(y)) for x, y in places]
+    found, seen = [], set()
+    for i, here in enumerate(logs):
+        close = {j for j, there in enumerate(logs) if max(abs(a - b) for a, b in zip(here, there)) < COINCIDING}
+        if len(close) > 1 and i not in seen:
+            found.append((places[i], len(close)))
+            seen |= close
+    return found
 
 
 def _label(variant: str) -> str:
@@ -146,7 +209,7 @@ def effects(part: PartResult) -> Effects:
     found: dict[str, dict[int, float]] = {}
     for seed in sorted({row["seed"] for row in part.rows}):
         of = {row["variant"]: row for row in part.rows if row["seed"] == seed}
-        if set(of) != set(ablation.VARIANTS):
+        if set(of) != set(VARIANTS):
             continue
         inside = {variant: float(np.log10(row["id_mse"])) for variant, row in of.items()}
         outside = {variant: float(np.log10(row["ood_mse"])) for variant, row in of.items()}

@@ -1,26 +1,35 @@
-"""R8: trained on all stripes and few bumps, what comes out for unseen pairs? Decides C9 and C10.
+"""R8: trained on all stripes and m bumps, what comes out for unseen pairs? Decides C9 and C10.
 
-The runs and their rows are those of `recombine.studies.paper.r08_stripes`.
+Forced rendering by data (Liang et al. 2025, Sec. 5). All numbers of bumps get the same number of steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from recombine.core.statistics import median
 from recombine.diagnostics.findings import PartResult
-from recombine.diagnostics.numerics.conjunction import foreground
+from recombine.diagnostics.numerics.conjunction import conjunction, foreground, sum_of_single_factors
 from recombine.plotting.style import COLOURS
 from recombine.runs.config import RunConfig
-from recombine.studies.framework.baseline import PAPER_RECIPE, centre, square
-from recombine.studies.framework.figure_style import BRIGHTNESS, SMALL, over_seeds, seeds_note, task_of, tidy
+from recombine.runs.store import StoredRun
+from recombine.studies.framework.baseline import PAPER_RECIPE, REMEDY, centre, square
+from recombine.studies.framework.figure_style import (
+    BRIGHTNESS,
+    SMALL,
+    over_seeds,
+    seeds_note,
+    spread_cells,
+    task_of,
+    tidy,
+)
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import Effects, Runs, Study, record_undiagnosed
-from recombine.studies.paper import r08_stripes as stripes
 from recombine.training.data import stripes as all_stripes
 
 if TYPE_CHECKING:
@@ -61,66 +70,115 @@ SIZES = {
 }
 
 
-def setting(sizes: Shapes) -> list[str]:
-    """What all runs on stripes share."""
-    decoder = [f"decoder.depth={sizes.depth}", f"decoder.width={sizes.width}"]
-    return [*square(sizes.side), *centre(sizes.side), *decoder, *sizes.recipe]
+def config(sizes: Shapes, bumps: int, seed: int) -> RunConfig:
+    """A run on all stripes and so many bumps."""
+    return RunConfig.parse(
+        [*REMEDY, *square(sizes.side), *centre(sizes.side), f"decoder.depth={sizes.depth}",
+         f"decoder.width={sizes.width}", "training.stripes=true", f"training.bumps={bumps}",
+         f"training.steps={sizes.steps}", *sizes.recipe, f"seed={seed}"]
+    )  # fmt: skip
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, float | None, int], RunConfig]:
     """(number of bumps, share of all ID bumps or None, seed) → run; a share that is a whole number is that run."""
     sizes = profile.of(SIZES)
-    [probe] = stripes.configs([0], [0], sizes.steps, setting(sizes))[0]
-    available = probe.task().holdout.n_id
+    available = config(sizes, 0, 0).task().holdout.n_id
     shares = {round(share * available): share for share in sizes.shares}
     counts = sorted({*sizes.bumps, *shares})
-    made = stripes.configs(counts, seeds, sizes.steps, setting(sizes))
-    return {(m, shares.get(m), config.seed): config for m, group in made.items() for config in group}
+    return {(m, shares.get(m), seed): config(sizes, m, seed) for m in counts for seed in seeds}
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """A row per run; pictures of the first seed."""
     sizes = profile.of(SIZES)
     found = PartResult("few_shot", {"runs": []}, facts={"config": None, "many": min(MANY, max(sizes.bumps))})
-    first: dict[int, Any] = {}
     for (bumps, share, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({bumps} bumps, seed {seed})"):
-            row = asdict(stripes.row(bumps, run))
-            found.tables["runs"].append({**row, "share": np.nan if share is None else float(share)})
-            first.setdefault(bumps, run)
-    if first:
-        pictures = stripes.pictures(first, SHOWN)
-        found.facts["config"] = next(iter(first.values())).config.to_dict()
-        found.facts["seed"] = pictures.seed
-        found.arrays.update({"places": pictures.places, "truth": pictures.truth, "added": pictures.added})
-        found.arrays.update({f"outputs/{m}": images for m, images in pictures.outputs.items()})
+            about = {"seed": seed, "bumps": bumps, "run": run.id}
+            found.tables["runs"].append({**about, **_scores(run), "share": np.nan if share is None else float(share)})
+            if f"outputs/{bumps}" not in found.arrays:
+                _keep_pictures(found, bumps, run)
     return found
+
+
+def _scores(run: StoredRun) -> dict[str, Any]:
+    """Means over the cells of a split.
+
+    Returns:
+        additive: Cosine of OOD outputs with the sum of the stripes; `baseline` is that of the true scenes.
+        composed: Cosine of OOD outputs with the true scenes.
+    """
+    found = conjunction(run.model, run.task)
+    return {
+        **{name: run.summary[name] for name in ("ood_mse", "id_localization", "ood_localization")},
+        **{name: float(getattr(found, name).mean()) for name in ("additive", "composed", "baseline")},
+    }
+
+
+def _keep_pictures(found: PartResult, bumps: int, run: StoredRun) -> None:
+    """Truth, sum of the stripes and output for held-out cells spread evenly over the hold-out."""
+    from recombine.scoring.outputs import render
+
+    task = run.task
+    cells = spread_cells(task.holdout, SHOWN)
+    values = task.space.values(cells)
+    outputs = foreground(task.scene, torch.from_numpy(render(run.model, task, cells)[1]))
+    found.facts.update(config=run.config.to_dict(), seed=run.config.seed)
+    found.arrays.update({
+        "places": values.numpy(),
+        "truth": foreground(task.scene, task.scene(values)).numpy(),
+        "added": sum_of_single_factors(task.scene, values).numpy(),
+        f"outputs/{bumps}": outputs.numpy(),
+    })  # fmt: skip
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
     """The data set, samples for numbers of bumps and for shares, scores by number of bumps."""
     if part.facts["config"] is None:
         return {}
-    figures = {"R08_data_set": _data_set(part), "R08_scores": _scores(part)}
+    figures = {"R08_data_set": _data_set(part), "R08_scores": _curves(part)}
     shares = {row["bumps"]: row["share"] for row in part.rows}
-    outputs = {int(name.split("/")[1]): a for name, a in part.arrays.items() if name.startswith("outputs/")}
+    kept = [int(name.split("/")[1]) for name in part.arrays if name.startswith("outputs/")]
     groups = {
-        "R08_samples_bumps": [m for m in outputs if np.isnan(shares[m])],
-        "R08_samples_shares": [m for m in outputs if not np.isnan(shares[m])],
+        "R08_samples_bumps": {m: f"{m} bumps" for m in kept if np.isnan(shares[m])},
+        "R08_samples_shares": {m: f"{100 * shares[m]:g} % ({m} bumps)" for m in kept if not np.isnan(shares[m])},
     }
-    for name, counts in groups.items():
-        if counts:
-            kept = ("places", "truth", "added")
-            shown = stripes.Pictures(**{key: part.arrays[key] for key in kept}, seed=part.facts["seed"],
-                                     outputs={m: outputs[m] for m in counts})  # fmt: skip
-            rows = [_row(row) for row in part.rows if row["bumps"] in counts]
-            labels = {m: f"{100 * shares[m]:g} % ({m} bumps)" for m in counts if not np.isnan(shares[m])}
-            figures[name] = stripes.plot(shown, rows, labels)
-    return figures
+    return figures | {name: _samples(part, labels) for name, labels in groups.items() if labels}
 
 
-def _row(row: dict[str, Any]) -> stripes.StripeRow:
-    return stripes.StripeRow(**{key: value for key, value in row.items() if key != "share"})
+def _samples(part: PartResult, labels: Mapping[int, str]) -> Figure:
+    """Truth, the sum of the stripes, and the outputs for some numbers of bumps, with the scores over seeds."""
+    from recombine.plotting.images import show_image
+    from recombine.plotting.style import new_figure
+
+    lines = {"truth": part.arrays["truth"], "sum of stripes": part.arrays["added"]}
+    for m, label in labels.items():
+        group = [row for row in part.rows if row["bumps"] == m]
+        notes = [
+            f"{name} {_spread([row[column] for row in group])}"
+            for name, column in (("found", "ood_localization"), ("additive", "additive"), ("bump", "composed"))
+        ]
+        lines["\n".join([label, *notes])] = part.arrays[f"outputs/{m}"]
+    places = part.arrays["places"]
+    brightest = max(1.0, *(float(images.max()) for images in lines.values()))  # where stripes cross they add up to 2
+    figure = new_figure(1.15 * len(places) + 2.4, 1.25 * len(lines) + 0.7)
+    axes = figure.subplots(len(lines), len(places), squeeze=False)
+    for line, (label, images) in enumerate(lines.items()):
+        for column, place in enumerate(places):
+            text = ", ".join(f"{value:g}" for value in place) if line == 0 else ""
+            show_image(axes[line, column], images[column], text, held_out=True, brightest=brightest)
+        axes[line, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=SMALL)
+    figure.supxlabel(
+        f"pairs never seen in training, outputs of seed {part.facts['seed']}; scores: median [least, most] of "
+        f"{seeds_note(row['seed'] for row in part.rows)}\nbrightness 0 … {brightest:.2f} (the brightest pixel shown) "
+        "on one scale, as its square root",
+        fontsize=SMALL,
+    )
+    return figure
+
+
+def _spread(numbers: Sequence[float]) -> str:
+    return f"{median(numbers):.2f} [{min(numbers):.2f}, {max(numbers):.2f}]" if numbers else "–"
 
 
 def _data_set(part: PartResult) -> Figure:
@@ -155,7 +213,7 @@ def _data_set(part: PartResult) -> Figure:
     return figure
 
 
-def _scores(part: PartResult) -> Figure:
+def _curves(part: PartResult) -> Figure:
     from recombine.plotting.style import new_figure
 
     figure = new_figure(4.6, 3.3)
