@@ -1,11 +1,10 @@
-"""Scores: models whose errors are known beforehand, SSIM against scikit-image, intervals, the table as text."""
+"""Scores: models whose errors are known beforehand, summaries, the table as text. Metrics have tests of their own."""
 
 import math
 
 import numpy as np
 import pytest
 import torch
-from skimage.metrics import structural_similarity
 from torch import nn
 
 from recombine.core import encodings, holdouts, scenes
@@ -13,35 +12,16 @@ from recombine.core.errors import InputError, StoreError
 from recombine.core.factors import FactorSpace, cyclic, discrete
 from recombine.core.task import Task
 from recombine.models import decoders
-from recombine.scoring.metrics.ssim import ssim
-from recombine.scoring.scores import METRICS, Scores, bootstrap_interval, score
+from recombine.scoring.scores import Scores, score
+from tests.scoring.known_models import PLANE, Truth, grey_task, scene_task
 
-PLANE = FactorSpace(x=14, y=12)
-
-
-def task_of(space: FactorSpace = PLANE, **scene) -> Task:
-    return Task(scenes.Bump(space, **scene), encodings.Bump(space), holdouts.centre(space, 4, 7, factors=["x", "y"]))
-
-
-class Truth(nn.Module):
-    """Decodes the code and renders what is asked for, moved by some pixels; it has no parameters."""
-
-    def __init__(self, task: Task, right: float = 0.0, up: float = 0.0) -> None:
-        super().__init__()
-        self.task, self.move = task, (right, up)
-
-    def forward(self, code: torch.Tensor) -> torch.Tensor:
-        values = self.task.encoding.decode(code)
-        for name, by in zip(("x", "y"), self.move):
-            values[:, self.task.space.axis(name)] += by
-        return self.task.scene(values)
-
+METRICS = ("mse", "relative_error", "psnr", "ssim", "position_error", "localization")  # of a grey scene
 
 SCENES = {
-    "upright": task_of(),
-    "inverted": task_of(inverted=True),
-    "half": task_of(pixel_centres="half"),
-    "n=4": task_of(
+    "upright": grey_task(),
+    "inverted": grey_task(inverted=True),
+    "half": grey_task(pixel_centres="half"),
+    "n=4": grey_task(
         FactorSpace(y=12, x=14, size=discrete(2, low=1.0, step=0.5), brightness=discrete(2, low=0.5, step=0.5))
     ),
 }
@@ -57,7 +37,7 @@ def test_the_truth_scores_perfectly(task):
     offset = math.sqrt(0.5) if task.scene.config["pixel_centres"] == "half" else 0.0  # no pixel centre on the grid
     assert scores.columns["mse"].max() == 0
     assert np.allclose(scores.columns["position_error"], offset)
-    assert (scores.columns["localized"] == 1).all()
+    assert (scores.columns["localization"] == 1).all()
     assert np.allclose(scores.columns["ssim"], 1)
     assert {name: len(column) for name, column in scores.columns.items()} == dict.fromkeys(METRICS, len(task.space))
     assert all(column.dtype == np.float64 for column in scores.columns.values())
@@ -73,7 +53,7 @@ def test_a_shift_is_the_position_error(name, right, up):
     inside = (x + right >= 0) & (x + right < 14) & (y + up >= 0) & (y + up < 12)
     assert inside.sum() > len(inside) / 3
     assert np.allclose(scores.columns["position_error"][inside], math.hypot(right, up))
-    assert (scores.columns["localized"][inside] == (max(abs(right), abs(up)) <= 1)).all()
+    assert (scores.columns["localization"][inside] == (max(abs(right), abs(up)) <= 1)).all()
     assert (scores.columns["mse"][inside] > 0).all()
     assert (scores.columns["ssim"][inside] < 0.999).all()
 
@@ -81,20 +61,24 @@ def test_a_shift_is_the_position_error(name, right, up):
 def test_mse_is_the_mean_over_pixels():
     task = SCENES["upright"]
 
-    class Off(Truth):
-        def forward(self, code):
-            return super().forward(code) + 0.1
-
-    assert np.allclose(score(Off(task), task).columns["mse"], 0.01, rtol=1e-4)
+    assert np.allclose(score(Truth(task, shift=0.1), task).columns["mse"], 0.01, rtol=1e-4)
 
 
-def test_a_stripe_has_no_place():
-    task = Task(scenes.Stripe(PLANE), encodings.Bump(PLANE), holdouts.centre(PLANE, 4, 7))
+def test_what_does_not_apply_is_absent():
+    task = scene_task(stripe=True)
     scores = score(Truth(task), task)
-    assert np.isnan(scores.columns["position_error"]).all()
-    assert np.isnan(scores.columns["localized"]).all()
+    assert list(scores.columns) == ["mse", "relative_error", "psnr", "ssim"]
     assert (scores.columns["mse"] == 0).all()
-    assert scores.summary().to_json()["ood_localization"] is None
+    assert "ood_localization" not in scores.summary().to_json()
+    assert "localization" not in scores.to_csv()
+    assert "localization" not in str(scores.summary())
+
+
+def test_outputs_that_are_not_finite_are_not_averaged_away():
+    task = grey_task()
+    scores = score(Truth(task, shift=math.nan), task)
+    assert all(np.isnan(column).all() for column in scores.columns.values())
+    assert set(scores.summary().to_json().values()) == {None}
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
@@ -119,13 +103,13 @@ def test_inverse_task_scores_decoded_factor_values(steps):
     task = Task(Render(), encodings.Bump(space), holdouts.centre(space, 4, 7, factors=["x", "y"]), inverse=True)
     scores = score(Turned(), task)
     assert np.allclose(scores.columns["position_error"], steps)
-    assert (scores.columns["localized"] == (steps <= 1)).all()
-    assert np.isnan(scores.columns["ssim"]).all()
+    assert (scores.columns["localization"] == (steps <= 1)).all()
+    assert "ssim" not in scores.columns
 
 
 @pytest.mark.parametrize("dtype", [torch.float, torch.double], ids=["32", "64"])
 def test_model_keeps_its_mode_and_type_and_chunks_do_not_matter(dtype):
-    task = task_of()
+    task = grey_task()
     model = decoders.MLP(task, depth=1, width=8).initialize(0).to(dtype)
     model.train()
     whole = score(model, task)
@@ -138,38 +122,10 @@ def test_model_keeps_its_mode_and_type_and_chunks_do_not_matter(dtype):
 
 
 def test_dropout_is_off_while_scoring():
-    task = task_of()
+    task = grey_task()
     noisy = nn.Sequential(Truth(task), nn.Dropout(0.5))
     noisy.train()
     assert (score(noisy, task).columns["mse"] == 0).all()
-
-
-# --- SSIM -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shape", [(11, 11), (12, 17), (28, 28), (31, 12)], ids=str)
-@pytest.mark.parametrize("scale", [1.0, 255.0])
-def test_ssim_is_scikit_images(shape, scale):
-    rng = np.random.default_rng(0)
-    a = rng.uniform(0, scale, (5, *shape))
-    b = np.clip(a + rng.normal(0, 0.2 * scale, a.shape), 0, scale)
-    b[3] = a[3]
-    b[4] = scale - a[4]
-    ours = ssim(torch.from_numpy(a), torch.from_numpy(b), data_range=scale)
-    theirs = [
-        structural_similarity(
-            one, other, gaussian_weights=True, sigma=1.5, use_sample_covariance=False, data_range=scale
-        )
-        for one, other in zip(a, b)
-    ]
-    assert np.allclose(ours.numpy(), theirs, rtol=0, atol=1e-6)
-    assert ours[3].item() == pytest.approx(1)
-    assert ours[4].item() < 0
-
-
-def test_ssim_of_inverted_images_loses_no_digits_in_single_precision():
-    a = torch.rand(4, 20, 20, generator=torch.Generator().manual_seed(0)) * 0.01 + 0.99
-    torch.testing.assert_close(ssim(a, 1 - a).double(), ssim(a.double(), 1 - a.double()), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -189,22 +145,6 @@ def test_pictures_of_nothing_are_refused(call, message):
         call(score(decoders.MLP(task, width=8), task))
 
 
-def test_ssim_of_smooth_scenes_is_scikit_images():
-    space = FactorSpace(x=28, y=28)
-    images = scenes.Bump(space)(space.values(torch.arange(0, 784, 97)).double())
-    other = scenes.Bump(space, sigma=1.3)(space.values(torch.arange(0, 784, 97)).double())
-    theirs = [
-        structural_similarity(a, b, gaussian_weights=True, sigma=1.5, use_sample_covariance=False, data_range=1)
-        for a, b in zip(images.numpy(), other.numpy())
-    ]
-    assert np.allclose(ssim(images, other).numpy(), theirs, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("shape", [(10, 28), (28, 10), (3, 3)], ids=str)
-def test_ssim_of_small_images_is_not_a_number(shape):
-    assert ssim(torch.rand(4, *shape), torch.rand(4, *shape)).isnan().tolist() == [True] * 4
-
-
 # --- summaries --------------------------------------------------------------------------------------------------
 
 
@@ -212,7 +152,6 @@ def made_scores(seed: int = 0) -> Scores:
     random = np.random.default_rng(seed)
     holdout = holdouts.centre(PLANE, 4, 7)
     columns = {name: random.uniform(size=len(PLANE)) for name in METRICS}
-    columns["ssim"][:] = math.nan
     columns["mse"][:3] = [1 / 3, 1e-300, 123456789.123456789]
     return Scores(holdout, columns)
 
@@ -222,12 +161,11 @@ def test_summary_means_by_split():
     summary = scores.summary()
     ood = scores.holdout.mask.ravel()
     for split, chosen in (("id", ~ood), ("ood", ood)):
-        for metric in ("mse", "position_error", "localized"):
+        for metric in METRICS:
             row = summary[split, metric]
             assert row.mean == pytest.approx(scores.columns[metric][chosen].mean())
             assert row.low <= row.mean <= row.high
             assert row.cells == chosen.sum()
-    assert math.isnan(summary["id", "ssim"].mean)
     with pytest.raises(KeyError):
         summary["odd", "mse"]
 
@@ -235,12 +173,8 @@ def test_summary_means_by_split():
 def test_summary_as_json_text_and_table():
     summary = made_scores().summary()
     flat = summary.to_json()
-    assert list(flat) == [
-        "id_mse", "id_position_error", "id_localization", "id_ssim",
-        "ood_mse", "ood_position_error", "ood_localization", "ood_ssim",
-    ]  # fmt: skip
+    assert list(flat) == [f"{split}_{metric}" for split in ("id", "ood") for metric in METRICS]
     assert flat["ood_mse"] == summary["ood", "mse"].mean
-    assert flat["id_ssim"] is None
     assert len(str(summary).splitlines()) == 1 + len(METRICS)
     assert len(summary.to_pandas()) == 2 * len(METRICS)
     assert "<table" in summary._repr_html_()
@@ -250,38 +184,6 @@ def test_summary_is_seeded():
     scores = made_scores()
     assert str(scores.summary(seed=1)) == str(scores.summary(seed=1))
     assert scores.summary(seed=1)["id", "mse"].low != scores.summary(seed=2)["id", "mse"].low
-
-
-def test_bootstrap_interval_is_sane():
-    values = np.random.default_rng(0).normal(size=200)
-    low, high = bootstrap_interval(values, seed=3)
-    assert (low, high) == bootstrap_interval(values, seed=3)
-    assert low < values.mean() < high
-    assert high - low == pytest.approx(2 * 1.96 * values.std() / math.sqrt(200), rel=0.15)
-    narrow = bootstrap_interval(values, seed=3, level=0.5)
-    assert low < narrow[0] < narrow[1] < high
-    assert bootstrap_interval(np.full(5, 2.0)) == (2.0, 2.0)
-
-
-def test_bootstrap_interval_covers_the_true_mean_as_often_as_it_says():
-    random = np.random.default_rng(0)
-    hits = 0
-    for trial in range(400):
-        low, high = bootstrap_interval(random.normal(size=60), resamples=300, seed=trial)
-        hits += low <= 0 <= high
-    assert 0.90 <= hits / 400 <= 0.98
-
-
-def test_bootstrap_interval_of_nothing_is_not_a_number():
-    assert all(map(math.isnan, bootstrap_interval(np.array([]))))
-    assert all(map(math.isnan, bootstrap_interval(np.array([1.0, math.nan]))))
-
-
-def test_bootstrap_interval_of_many_values_works_in_blocks():
-    values = np.random.default_rng(0).uniform(size=50_000)
-    low, high = bootstrap_interval(values, resamples=100)
-    assert low < values.mean() < high
-    assert high - low < 0.01
 
 
 # --- tables -----------------------------------------------------------------------------------------------------
@@ -295,7 +197,28 @@ def test_csv_gives_every_number_back_exactly(tmp_path):
     for name in METRICS:
         assert np.array_equal(again.columns[name], scores.columns[name], equal_nan=True)
     assert again.to_csv() == scores.to_csv()
-    assert path.read_text().splitlines()[0] == "x,y,split,mse,position_error,localized,ssim"
+    assert path.read_text().splitlines()[0] == ",".join(["x", "y", "split", *METRICS])
+
+
+def test_categorical_factors_are_written_by_their_labels(tmp_path):
+    space = FactorSpace(x=3, colour=["red", "=green"])
+    scores = Scores(holdouts.mask(space, np.zeros(space.shape, bool)), {"mse": np.arange(6.0)})
+    path = tmp_path / "scores.csv"
+    path.write_text(scores.to_csv())
+    assert path.read_text().splitlines()[1:3] == ["0.0,red,id,0.0", "0.0,'=green,id,1.0"]
+    assert scores.to_pandas()["colour"].tolist() == ["red", "=green"] * 3
+    assert np.array_equal(Scores.from_csv(path, scores.holdout).columns["mse"], scores.columns["mse"])
+
+
+def test_a_table_with_other_metrics_is_read_as_it_is(tmp_path):
+    path = tmp_path / "scores.csv"
+    rows = [f"{x},{y},id,{x + y}," for x in range(14) for y in range(12)]
+    path.write_text("\n".join(["x,y,split,later,unknown", *rows]))
+    scores = Scores.from_csv(path, holdouts.mask(PLANE, np.zeros(PLANE.shape, bool)))
+    assert list(scores.columns) == ["later", "unknown"]
+    assert scores.columns["later"][-1] == 24
+    assert scores.summary()["id", "later"].mean == pytest.approx(12)
+    assert list(scores.summary().to_json()) == ["id_later", "id_unknown"]
 
 
 def test_table_has_a_row_per_cell():
@@ -321,11 +244,12 @@ def test_drawn_cells_are_seeded_and_split():
     ("content", "message"),
     [
         (None, "is no table of scores"),
-        ("a,b\n1,2\n", "is no table of scores: KeyError('mse')"),
-        ("mse,position_error,localized,ssim\n1,2,x,4\n", "is no table of scores: ValueError"),
-        ("mse,position_error,localized,ssim\n1,2\n", "is no table of scores: TypeError"),
-        ("mse,position_error,localized,ssim\n1,2,3,4\n", "has 1 rows, but the grid has 168 cells."),
+        ("x,y,mse\n1,2,3\n", "has 1 rows, but the grid has 168 cells."),
         ("", "has 0 rows, but the grid has 168 cells."),
+        ("x,y,mse\n" + "1,2,3\n" * 168, "it lacks split"),
+        ("x,split,mse\n" + "1,id,3\n" * 168, "it lacks y"),
+        ("x,y,split,mse\n" + "1,2,id,3\n" * 167 + "1,2,id,x\n", "mse holds text"),
+        ("x,y,split,mse\n1,2\n", "rows differ in length"),
     ],
 )
 def test_a_foreign_table_is_explained(tmp_path, content, message):

@@ -13,7 +13,7 @@ import pytest
 from recombine import sweeps
 from recombine.core.errors import InputError
 from recombine.runs.store import Store
-from recombine.scoring.scores import bootstrap_interval
+from recombine.scoring.intervals import bootstrap_interval
 from recombine.sweeps.table import Table
 
 TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "decoder.width=8",

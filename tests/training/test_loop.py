@@ -455,7 +455,7 @@ def test_the_inverse_experiment_trains_and_is_scored_in_factor_steps():
     task = rc.Task(rc.scenes.Bump(space), rc.encodings.Bump(space), rc.holdouts.centre(space, 2, 5), inverse=True)
     run = rc.train(rc.decoders.Encoder(task, width=32), task, training=fast(steps=300))
     summary = run.scores.summary()
-    assert summary["id", "localized"].mean > 0.9
+    assert summary["id", "localization"].mean > 0.9
     assert math.isnan(summary["id", "ssim"].mean)
 
 

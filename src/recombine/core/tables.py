@@ -26,8 +26,8 @@ _READ = {
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """A table as text. The columns are those of the first row unless given; what a row lacks is empty."""
-    columns = list(rows[0]) if columns is None and rows else list(columns or ())
+    """A table as text. The columns are those of all rows unless given; what a row lacks is empty."""
+    columns = list(columns or dict.fromkeys(column for row in rows for column in row))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -48,10 +48,10 @@ def _is_formula(text: str) -> bool:
 
 
 def column_types(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The type of each column: bool, int, float or str. A column of numbers some of which are None is float."""
+    """The type of each column: bool, int, float or str. A column of numbers that some rows lack is float."""
     types = {}
-    for column in rows[0] if rows else ():
-        values = [row[column] for row in rows]
+    for column in dict.fromkeys(column for row in rows for column in row):
+        values = [row.get(column) for row in rows]
         kinds = {type(v) for v in values}
         if kinds == {bool}:
             types[column] = "bool"

@@ -12,7 +12,9 @@ from matplotlib.colors import LogNorm
 
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
-from recombine.plotting.style import LABELS, OUTLINE, new_figure
+from recombine.plotting.style import OUTLINE, new_figure
+
+LOGARITHMIC = ("mse", "relative_error")  # metrics on a log scale
 
 
 def grid_axes(space: FactorSpace, ax: Axes | None) -> Axes:
@@ -66,11 +68,13 @@ def landscape(
     metric: str = "mse",
     ax: Axes | None = None,
     limits: tuple[float, float] | None = None,
+    *,
+    label: str = "",
 ) -> Axes:
     """A metric over the first two factors (mean over the others), hold-out outlined; errors on a log scale."""
     ax = grid_axes(holdout.space, ax)
     plane = values.reshape(-1, 1) if values.ndim == 1 else values.mean(axis=tuple(range(2, values.ndim)))
-    if metric == "mse":
+    if metric in LOGARITHMIC:
         low, high = limits or (max(plane.min(), 1e-12), max(plane.max(), 2e-12))
         style: dict[str, Any] = {"norm": LogNorm(low, high), "cmap": "magma"}
         plane = plane.clip(min=low)
@@ -79,7 +83,7 @@ def landscape(
         style = {"vmin": low, "vmax": high, "cmap": "viridis"}
     picture = ax.imshow(plane.T, origin="lower", interpolation="nearest", aspect="auto", **style)
     others = ", ".join(holdout.space.names[2:])
-    label = LABELS.get(metric, metric) + (f", mean over {others}" if others else "")
+    label = (label or metric) + (f", mean over {others}" if others else "")
     ax.figure.colorbar(picture, ax=ax, label=label)
     outline(holdout, ax)
     return ax

@@ -61,7 +61,7 @@ def comparison(
     trained.set_title(f"{task.holdout.n_ood} of {len(task.space)} pairs are\nnever trained on", fontsize=10)
     outline(task.holdout, trained)
     for ax, name in zip(landscapes[1:], errors):
-        landscape(task.holdout, errors[name].reshape(task.space.shape), "mse", ax, limits)
+        landscape(task.holdout, errors[name].reshape(task.space.shape), "mse", ax, limits, label="mean squared error")
         ax.set_title(titles[name], fontsize=10)
     for ax in landscapes:
         ax.set_box_aspect(1)

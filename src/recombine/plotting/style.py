@@ -1,4 +1,4 @@
-"""What all figures share: colours, axis labels, and figures outside pyplot's global state."""
+"""What all figures share: colours, and figures outside pyplot's global state."""
 
 from __future__ import annotations
 
@@ -13,12 +13,6 @@ BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#e69f00", "#009e73", "#cc79a7"
 SKY, VERMILION, BLACK, YELLOW = "#56b4e9", "#d55e00", "#000000", "#f0e442"
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, BLACK, YELLOW)  # of series, in this order
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-LABELS = {
-    "mse": "mean squared error",
-    "position_error": "position error (px)",
-    "localized": "localized",
-    "ssim": "SSIM",
-}
 
 
 def new_figure(width: float, height: float) -> Figure:

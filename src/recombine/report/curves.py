@@ -12,7 +12,7 @@ from recombine.diagnostics.summary import by_layer
 from recombine.report.collect import Model, Table
 from recombine.report.labels import distinct_names, groups_of, under_given_names
 from recombine.runs.store import StoredRun
-from recombine.scoring.scores import bootstrap_interval
+from recombine.scoring.intervals import bootstrap_interval
 
 QUANTITIES = {
     "factorization": "factorization",

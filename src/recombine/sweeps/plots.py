@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from recombine.plotting.style import COLOURS, MARKERS, new_figure
-from recombine.scoring.scores import bootstrap_interval
+from recombine.scoring.intervals import bootstrap_interval
 
 
 def plot(rows: Sequence[Mapping[str, Any]], x: str, y: str, by: str | None, ax: Axes | None) -> Axes:

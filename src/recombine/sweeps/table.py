@@ -21,7 +21,7 @@ from recombine.core.errors import InputError
 from recombine.core.files import write_bytes, write_text
 from recombine.core.tables import to_csv
 from recombine.runs.store import Store
-from recombine.scoring.scores import bootstrap_interval
+from recombine.scoring.intervals import bootstrap_interval
 
 if TYPE_CHECKING:
     import pandas

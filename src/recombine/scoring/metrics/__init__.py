@@ -1,1 +1,5 @@
-"""Metrics: one file each."""
+"""Metrics: one file each. A task is scored by all that apply to it."""
+
+from recombine.scoring.metrics.metric import METRICS, Direction, Metric, TruthMoments, metrics_of
+
+__all__ = ["METRICS", "Direction", "Metric", "TruthMoments", "metrics_of"]
