@@ -1,0 +1,94 @@
+"""What a layout's reader gives: labels of every picture, and pictures by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from jaxtyping import Bool, Int, Shaped
+from pydantic import AfterValidator
+
+from recombine.core.datasets.files import DataFiles
+from recombine.core.datasets.rows import ChosenRows, Rows
+from recombine.core.errors import InputError
+from recombine.core.factors import Factor
+from recombine.core.registry import Family, NotIdentity
+
+Channels = Literal["first", "last"]
+Columns = Mapping[str, Shaped[np.ndarray, " picture"]]
+Chosen = Int[np.ndarray, " chosen"]
+
+
+def _absolute(path: str | None) -> str | None:
+    return None if path is None else str(Path(path).expanduser().absolute())
+
+
+# Where a file is does not name a run; the checksum of its content does.
+DataPath = Annotated[str, AfterValidator(_absolute), NotIdentity()]
+OptionalDataPath = Annotated[str | None, AfterValidator(_absolute), NotIdentity()]
+
+DATASETS = Family("data set", (DataFiles,))
+
+
+@dataclass(eq=False)
+class Source:
+    """Labelled pictures as a file has them, before factor values are chosen.
+
+    Attributes:
+        columns: Labels of every picture, by factor: values, texts, or positions where `factors` describes the factor.
+        rows: Pictures of chosen numbers, or all; a compressed file is read when this is called.
+        shape: (picture, …) of all pictures as they are stored.
+        dtype: Of the stored numbers.
+        factors: What the layout knows about its factors. Columns of such factors are grid positions 0 … size−1.
+        channels: Where the colour channels are; None finds them by their number.
+        scale: Stored numbers are divided by this; None takes the largest value of the type.
+        is_test: Whether a picture belongs to the data set's own test part; None if it has none.
+        named: Whether the columns have names; otherwise they take those of the factors asked for, in order.
+    """
+
+    columns: Columns
+    rows: Callable[[Chosen | None], Rows]
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    factors: Mapping[str, Factor] = field(default_factory=dict)
+    channels: Channels | None = None
+    scale: float | None = None
+    is_test: Bool[np.ndarray, " picture"] | None = None
+    named: bool = True
+    config: dict[str, Any] = field(default_factory=dict, repr=False)  # what the reader was given
+
+    def __post_init__(self) -> None:
+        if len(self.shape) < 2 or 0 in self.shape:
+            raise InputError(
+                "Pictures are an array of shape (picture, row, column), (picture, row, column, channel), (picture, "
+                f"channel, row, column) or (picture, number). Got {self.shape}."
+            )
+        parts = {f"the labels of {name!r}": column for name, column in self.columns.items()}
+        if self.is_test is not None:
+            parts["the split"] = self.is_test
+        for what, column in parts.items():
+            if column.shape != (self.shape[0],):
+                raise InputError(
+                    f"There must be one label per picture. Got {self.shape[0]} pictures, but {what} have shape "
+                    f"{column.shape}: they do not belong together."
+                )
+
+    def only(self, chosen: Chosen) -> Source:
+        """The source of some of its pictures."""
+        if len(chosen) == self.shape[0] and bool((chosen == np.arange(len(chosen))).all()):
+            return self
+        return replace(
+            self,
+            columns={name: column[chosen] for name, column in self.columns.items()},
+            rows=lambda some: self.rows(chosen if some is None else chosen[some]),
+            shape=(len(chosen), *self.shape[1:]),
+            is_test=None if self.is_test is None else self.is_test[chosen],
+        )
+
+
+def rows_of(rows: Rows) -> Callable[[Chosen | None], Rows]:
+    """What `Source.rows` is for rows that are read where they lie."""
+    return lambda chosen: rows if chosen is None else ChosenRows(rows, chosen)
