@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from recombine.cli.app import app
-from recombine.cli.sweep import in_bytes
+from recombine.cli.sweep.run import in_bytes
 
 TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "decoder.kind=mlp",
         "decoder.width=8", "training.steps=5"]  # fmt: skip

@@ -1,21 +1,23 @@
-"""The phenomenon in one picture: a decoder with separate x and y inputs fails on unseen pairs; stripes cure it."""
+"""The command `recombine demo`: a decoder with separate x and y inputs fails on unseen pairs; stripes cure it."""
 
 from __future__ import annotations
 
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from recombine.core.errors import StoreError
-from recombine.core.files import write_bytes, write_json
-from recombine.diagnostics.diagnosis import Diagnosis
-from recombine.plotting.images import comparison
-from recombine.report.collect import PARTS, Collected, Model
-from recombine.report.page import write_report
-from recombine.runs.config import RunConfig
-from recombine.runs.store import Store, StoredRun
-from recombine.scoring.outputs import render
+import typer
+
+from recombine.cli.command import command
+from recombine.cli.options import Device, DryRun, Json, Seed
+from recombine.cli.output import say, show_json, show_table
+from recombine.cli.runs import METRICS, show_plan
+
+if TYPE_CHECKING:
+    from recombine.diagnostics.diagnosis import Diagnosis
+    from recombine.runs.config import RunConfig
+    from recombine.runs.store import StoredRun
 
 MODELS = {
     "bumps": [],
@@ -30,6 +32,37 @@ COMMON = ["decoder.kind=cnn", "decoder.depth=4", "decoder.width=32", "encoding.k
 SHOWN = [(2, 24), (24, 3), (9, 11), (14, 14), (20, 9), (11, 20)]  # two trained combinations, four held-out ones
 
 
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("demo")(show_demo)
+
+
+@command
+def show_demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the figure, the table and the runs.")] = Path("demo"),
+    device: Device = "auto",
+    seed: Seed = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Train a decoder that fails on unseen pairs and one that stripes have cured; draw both (about two minutes)."""
+    from recombine.core.devices import resolve
+    from recombine.runs.store import Store
+
+    resolve(device)
+    if dry_run:
+        show_plan(Store(out / "runs"), list(configs(seed or 0).values()), as_json)
+        return
+    result = demo(out, seed=seed or 0, device=device)
+    if as_json:
+        show_json({"figure": str(result.figure), "table": str(result.table), "page": str(result.page),
+                   "models": result.rows()})  # fmt: skip
+        return
+    show_table(result.rows(), ["model", *METRICS])
+    say(f"\nThe picture is {result.figure}, the numbers are in {result.table}, the runs in {out / 'runs'}.")
+    say(f"To walk through the hold-out, open {result.page} in a browser:\n  {result.page.resolve().as_uri()}")
+
+
 @dataclass(frozen=True)
 class DemoResult:
     runs: dict[str, StoredRun]
@@ -42,11 +75,18 @@ class DemoResult:
 
 
 def configs(seed: int) -> dict[str, RunConfig]:
+    from recombine.runs.config import RunConfig
+
     return {name: RunConfig.parse([*COMMON, *changes, f"seed={seed}"]) for name, changes in MODELS.items()}
 
 
 def demo(out: Path, *, seed: int = 0, device: str = "auto", progress: bool | None = None) -> DemoResult:
     """Train both models (or take them from `out`/runs), draw the figure, write the table and the page."""
+    from recombine.core.files import write_json
+    from recombine.report.collect import Collected, Model
+    from recombine.report.page import write_report
+    from recombine.runs.store import Store
+
     store = Store(out / "runs")
     runs = {name: store.train([config], device=device, progress=progress)[0] for name, config in configs(seed).items()}
     result = DemoResult(runs, out / "demo.png", out / "demo.json", out / "report.html")
@@ -59,6 +99,9 @@ def demo(out: Path, *, seed: int = 0, device: str = "auto", progress: bool | Non
 
 def _diagnosed(run: StoredRun, progress: bool | None) -> Diagnosis:
     """The run's diagnosis with the parts the page shows; made if it is not there."""
+    from recombine.core.errors import StoreError
+    from recombine.report.collect import PARTS
+
     try:
         found = run.diagnosis
         if all(found[part].computed for part in PARTS):
@@ -71,6 +114,10 @@ def _diagnosed(run: StoredRun, progress: bool | None) -> Diagnosis:
 def draw(runs: dict[str, StoredRun], path: Path) -> None:
     """The figure from stored runs alone."""
     import torch
+
+    from recombine.core.files import write_bytes
+    from recombine.plotting.images import comparison
+    from recombine.scoring.outputs import render
 
     task = next(iter(runs.values())).task
     cells = task.space.cells(torch.tensor(SHOWN, dtype=torch.get_default_dtype()))

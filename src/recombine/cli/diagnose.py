@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recombine.cli.command import command
+from recombine.cli.output import say, show_json
+
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
 
@@ -25,6 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command("diagnose")(diagnose)
 
 
+@command
 def diagnose(
     what: Annotated[
         str, typer.Argument(metavar="RUN|FILE.py:FUNCTION", help="A run's id, or a function that returns a model.")
@@ -52,25 +56,22 @@ def diagnose(
     A run's diagnosis is also kept in its folder. FILE.py:FUNCTION imports the file and calls the function, which runs
     its code: it returns a dict (or an object) with model, space and perhaps encode, holdout and target.
     """
-    from recombine.cli.app import reported, show_json
-
-    with reported(as_json):
-        options: dict[str, Any] = {"geometry": geometry, "seed": seed}
-        options |= {name: _split(given) for name, given in (("layers", layers), ("parts", parts)) if given is not None}
-        if cells:
-            options["pictures"] = [_cell(word) for word in _split(cells)]
-        _check_folders({"--save": save, "--figures": figures})
-        with redirect_stdout(sys.stderr):  # what a user's own code prints; standard output is ours
-            found = _own(what, options) if ":" in what else _run(what, out, options)
-        if save is not None:
-            found.save(save)
-        drawn = [] if figures is None else _draw(found, figures)
-        if as_json:
-            show_json(found.to_json())
-            return
-        typer.echo(str(found))
-        if drawn:
-            typer.echo(f"\nThe pictures are {', '.join(map(str, drawn))}.")
+    options: dict[str, Any] = {"geometry": geometry, "seed": seed}
+    options |= {name: _split(given) for name, given in (("layers", layers), ("parts", parts)) if given is not None}
+    if cells:
+        options["pictures"] = [_cell(word) for word in _split(cells)]
+    _check_folders({"--save": save, "--figures": figures})
+    with redirect_stdout(sys.stderr):  # what a user's own code prints; standard output is ours
+        found = _own(what, options) if ":" in what else _run(what, out, options)
+    if save is not None:
+        found.save(save)
+    drawn = [] if figures is None else _draw(found, figures)
+    if as_json:
+        show_json(found.to_json())
+        return
+    say(str(found))
+    if drawn:
+        say(f"\nThe pictures are {', '.join(map(str, drawn))}.")
 
 
 def _split(given: list[str]) -> list[str]:
@@ -164,5 +165,5 @@ def _draw(found: Diagnosis, folder: Path) -> list[Path]:
                 found.plot(name).savefig(folder / f"{name}.png", dpi=130)
                 drawn.append(folder / f"{name}.png")
             except InputError as error:
-                typer.echo(f"no picture of {name}: {error}", err=True)
+                say(f"no picture of {name}: {error}", err=True)
     return drawn

@@ -7,12 +7,17 @@ from typing import Annotated
 
 import typer
 
+from recombine.cli.command import command
+from recombine.cli.options import Json
+from recombine.cli.output import say, show_json
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command("report")(report)
 
 
+@command
 def report(
     paths: Annotated[
         list[str],
@@ -30,33 +35,28 @@ def report(
     units: Annotated[int, typer.Option("--units", help="Units per layer in the unit browser.", min=0)] = 64,
     kernel: Annotated[bool, typer.Option("--kernel/--no-kernel", help="Show Gram matrices.")] = True,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Show the figures of claims.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML page: walk through the hold-out and watch the networks.
 
     The page opens anywhere, offline. NAME=PATH gives a model a name of your own.
     """
-    from recombine.cli.app import reported, show_json
+    from recombine.core.errors import InputError
+    from recombine.report.collect import collect
+    from recombine.report.page import check_target, write_report
 
-    with reported(as_json):
-        from recombine.core.errors import InputError
-        from recombine.report.collect import collect
-        from recombine.report.page import check_target, write_report
-
-        if runs.suffix.lower() in (".html", ".htm"):
-            raise InputError(f"--out names the run store, --output (-o) the page. Got --out {runs}: use -o {runs}.")
-        check_target(output)
-        collected = collect(paths, runs=runs, diagnose=diagnose)
-        page = write_report(
-            collected, output, max_mb=max_mb, models=models, units=units, kernel=kernel, figures=figures
-        )
-        if open_it:
-            typer.launch(output.resolve().as_uri())
-        if as_json:
-            blocks = {block: size / 1e6 for block, size in page.sizes.items()}
-            show_json({"page": str(output), "mb": page.megabytes, "blocks_mb": blocks, "notes": page.notes,
-                       "models": [model.name for model in collected.models]})  # fmt: skip
-            return
-        for note in page.notes:
-            typer.echo(f"note: {note}", err=True)
-        typer.echo(f"The page is {output} ({page.megabytes:.1f} MB). Open it in a browser; it needs no network.")
+    if runs.suffix.lower() in (".html", ".htm"):
+        raise InputError(f"--out names the run store, --output (-o) the page. Got --out {runs}: use -o {runs}.")
+    check_target(output)
+    collected = collect(paths, runs=runs, diagnose=diagnose)
+    page = write_report(collected, output, max_mb=max_mb, models=models, units=units, kernel=kernel, figures=figures)
+    if open_it:
+        typer.launch(output.resolve().as_uri())
+    if as_json:
+        blocks = {block: size / 1e6 for block, size in page.sizes.items()}
+        show_json({"page": str(output), "mb": page.megabytes, "blocks_mb": blocks, "notes": page.notes,
+                   "models": [model.name for model in collected.models]})  # fmt: skip
+        return
+    for note in page.notes:
+        say(f"note: {note}", err=True)
+    say(f"The page is {output} ({page.megabytes:.1f} MB). Open it in a browser; it needs no network.")

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recombine.cli.command import command
+from recombine.cli.options import Address, Device, Engine, Json
+from recombine.cli.output import headline, say, show_json, show_table
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -22,6 +26,7 @@ def register(app: typer.Typer) -> None:
     app.command("reproduce")(reproduce)
 
 
+@command
 def reproduce(
     what: Annotated[
         list[str] | None,
@@ -38,64 +43,55 @@ def reproduce(
     mnist: Annotated[
         Path | None, typer.Option("--mnist", help="Folder of MNIST's IDX files, for other digits than those built in.")
     ] = None,
-    engine: Annotated[str, typer.Option("--engine", help="Where to train: in-process, processes or ray.")] = (
-        "processes"
-    ),
-    address: Annotated[
-        str | None, typer.Option("--address", help="Of a Ray cluster: auto, HOST:PORT, or local to start one here.")
-    ] = None,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    engine: Engine = "processes",
+    address: Address = None,
+    device: Device = "auto",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and the expected time; write nothing.")] = (
         False
     ),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Make the paper's results as figures and tables, and test its claims with intervals over seeds.
 
     Finished runs are kept: the same command goes on where it was. Ends with code 1 if a run or a study failed.
     """
-    from recombine.cli.app import reported, show_json
+    from recombine import sweeps
+    from recombine.core.devices import resolve
+    from recombine.studies.framework import reproduce as studies
+    from recombine.studies.framework.profiles import profile as named
+    from recombine.studies.framework.profiles import with_digits
+    from recombine.sweeps.engines.choice import check_engine
 
-    with reported(as_json):
-        from recombine import sweeps
-        from recombine.core.devices import resolve
-        from recombine.studies.framework import reproduce as studies
-        from recombine.studies.framework.profiles import profile as named
-        from recombine.studies.framework.profiles import with_digits
-        from recombine.sweeps.engines.choice import check_engine
+    words = [*(what or []), *(only or [])]
+    chosen = named(profile) if mnist is None else with_digits(named(profile), mnist)
+    resolve(device)
+    check_engine(engine, address=address)
+    if dry_run:
+        _show_plan(studies.plan(words, chosen, out, seeds), as_json)
+        return
 
-        words = [*(what or []), *(only or [])]
-        chosen = named(profile) if mnist is None else with_digits(named(profile), mnist)
-        resolve(device)
-        check_engine(engine, address=address)
-        if dry_run:
-            _show_plan(studies.plan(words, chosen, out, seeds), as_json)
-            return
+    def train(configs: Sequence[RunConfig], store: Store) -> dict[str, str]:
+        result = sweeps.run(configs, store, engine=engine, address=address, device=device)
+        return {failure.run: failure.error for failure in result.failed}
 
-        def train(configs: Sequence[RunConfig], store: Store) -> dict[str, str]:
-            result = sweeps.run(configs, store, engine=engine, address=address, device=device)
-            return {failure.run: failure.error for failure in result.failed}
-
-        report = studies.reproduce(
-            words,
-            chosen,
-            out,
-            seeds=seeds,
-            train=train,
-            command=shlex.join(["recombine", *sys.argv[1:]]),
-            say=lambda text: typer.echo(text, err=True),
-        )
-        if as_json:
-            show_json(report.to_json())
-        else:
-            _show(report)
-        if report.failed:
-            raise typer.Exit(1)
+    report = studies.reproduce(
+        words,
+        chosen,
+        out,
+        seeds=seeds,
+        train=train,
+        command=shlex.join(["recombine", *sys.argv[1:]]),
+        say=lambda text: say(text, err=True),
+    )
+    if as_json:
+        show_json(report.to_json())
+    else:
+        _show(report)
+    if report.failed:
+        raise typer.Exit(1)
 
 
 def _show_plan(plans: list[Plan], as_json: bool) -> None:
-    from recombine.cli.app import headline, show_json, show_table
-
     minutes = sum(plan.seconds for plan in plans) / 60
     if as_json:
         rows = [
@@ -109,29 +105,27 @@ def _show_plan(plans: list[Plan], as_json: bool) -> None:
     runs = [{"run": c.hash, "study": p.study, **headline(c.to_dict())} for p in plans for c in p.to_train]
     if runs:
         show_table(runs, ["run", "study", "decoder", "encoding", "holdout", "seed"])
-        typer.echo("")
+        say("")
     rows = [{"study": p.study, "results": ", ".join(p.results), "runs": p.runs, "finished": p.finished,
              "search": f"+ about {p.search}" if p.search else "", "minutes": p.seconds / 60}
             for p in plans]  # fmt: skip
     show_table(rows, ["study", "results", "runs", "finished", "search", "minutes"])
-    typer.echo(
+    say(
         f"\nAbout {minutes:.1f} minutes of training in one process, from measured steps; runs of several studies are "
         "counted once."
     )
 
 
 def _show(report: Report) -> None:
-    from recombine.cli.app import show_table
-
     rows = [_line(row) for row in report.claims if row["claim"] in report.judged]
     if rows:
         show_table(rows, ["claim", "verdict", "decided by", "effect [95 % interval]", "asked", "seeds"])
-    typer.echo(
+    say(
         f"\n{len(report.figures) // 2} figures in {report.out / 'figures'}, rows in {report.out / 'tables'}, "
         f"verdicts in {report.out / 'claims.json'}. Took {report.total_seconds / 60:.1f} minutes."
     )
     for name, why in report.failed.items():
-        typer.echo(f"failed: {name}: {why}", err=True)
+        say(f"failed: {name}: {why}", err=True)
 
 
 def _line(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,106 @@
+"""What all commands have in common: --plugin, errors with exit codes, and clean output.
+
+@command
+def train(…, as_json: Json = False) -> None: ...
+
+def register(app): app.command()(train)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import typer
+
+from recombine.cli import output
+
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin", help="FILE.py or module with kinds of your own; runs its code. May be given several times."
+    ),
+]
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Decorator: adds --plugin, and runs the command inside `reported` and, with --json, `output.only_json`."""
+    signature = inspect.signature(function, eval_str=True)
+    option = inspect.Parameter("plugin", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
+
+    @functools.wraps(function)
+    def run(*args: Any, plugin: list[str] | None = None, **given: Any) -> None:
+        as_json = given.get("as_json", False)
+        with output.only_json(as_json), reported(as_json):
+            load(plugin or [])
+            function(*args, **given)
+
+    parameters = [*signature.parameters.values(), option]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def load(sources: list[str]) -> None:
+    """Load the plug-ins that are installed and those that are given."""
+    from recombine.core import plugins
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        plugins.load_installed()
+    for warning in caught:
+        output.say(f"note: {warning.message}", err=True)
+    for source in sources:
+        plugins.use(source)
+
+
+@contextlib.contextmanager
+def reported(as_json: bool) -> Iterator[None]:
+    """Turn the errors that recombine raises on purpose into a message and an exit code."""
+    from recombine.core.errors import RecombineError
+
+    try:
+        yield
+    except RecombineError as error:
+        message, code = str(error), error.exit_code
+    except (MemoryError, RuntimeError) as error:
+        if not _failed_to_allocate(error):
+            raise
+        message, code = f"This does not fit into memory. Choose smaller sizes. ({error})", 2
+    except OSError as error:  # a file or folder that may not be read or entered
+        if error.filename is None:
+            raise
+        message, code = f"Cannot use {error.filename}: {error.strerror}. Check who may, or choose another folder.", 2
+    else:
+        return
+    output.say(f"error: {message}", err=True)
+    if as_json:
+        output.show_json({"error": message})
+    raise typer.Exit(code)
+
+
+def _failed_to_allocate(error: BaseException) -> bool:
+    """Whether memory ran out. For the processor's memory torch raises a plain RuntimeError that only its text tells."""
+    return isinstance(error, MemoryError) or "alloca" in str(error) or "out of memory" in str(error)
+
+
+def run_app(app: typer.Typer) -> None:
+    """Run the application: bad usage and bad input end with code 2, other failures with 1, Ctrl-C with 130."""
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OSError as error:  # the reader of a pipe is gone, or the device is full
+        with contextlib.suppress(OSError):
+            print(f"error: standard output cannot be written to: {error.strerror}.", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter fails again when it flushes at its end
+        sys.exit(1)

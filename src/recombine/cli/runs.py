@@ -1,0 +1,112 @@
+"""The commands `recombine runs list`, `show` and `rm`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recombine.cli.command import command
+from recombine.cli.options import DryRun, Json, Out
+from recombine.cli.output import headline, say, show_json, show_table
+
+if TYPE_CHECKING:
+    from recombine.runs.config import RunConfig
+    from recombine.runs.store import Store, StoredRun
+
+METRICS = ("id_mse", "ood_mse", "id_localization", "ood_localization")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    group = typer.Typer(help="Look at stored runs, or delete them.", no_args_is_help=True, rich_markup_mode=None)
+    group.command("list")(list_runs)
+    group.command("show")(show_run)
+    group.command("rm")(remove_runs)
+    app.add_typer(group, name="runs")
+
+
+@command
+def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
+    """List all runs of a store."""
+    from recombine.runs.store import Store
+
+    rows = Store(out).list()
+    if as_json:
+        show_json(rows)
+    elif not rows:
+        say(f"There is no run in {out}. `recombine train` makes one.")
+    else:
+        show_table([{**row, **headline(row["config"])} for row in rows],
+                   ["run", "status", "decoder", "encoding", "holdout", "seed", *METRICS])  # fmt: skip
+
+
+@command
+def show_run(run: str, out: Out = Path("runs"), as_json: Json = False) -> None:
+    """Show one run: its configuration, scores and facts."""
+    from recombine.runs.store import Store
+
+    stored = Store(out).load(run)
+    stored.verify()
+    if as_json:
+        show_json({**stored.facts, "path": str(stored.path)})
+        return
+    facts = stored.facts
+    say(f"run {stored.id} in {stored.path}")
+    say(f"{facts['steps']} steps in {facts['seconds']} s on {facts['device']}, {facts['finished']}")
+    say(json.dumps(stored.config.to_dict(), indent=2, ensure_ascii=False))
+    say(f"{stored.scores.summary()}{rank_lines(stored)}")
+
+
+@command
+def remove_runs(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids, or their beginnings.")],
+    out: Out = Path("runs"),
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Delete runs. All names are checked before the first is deleted."""
+    from recombine.runs.store import Store
+
+    store = Store(out)
+    names = list(dict.fromkeys(store.check_removable(run).name for run in runs))
+    if not dry_run:
+        for name in names:
+            store.remove(name)
+    if as_json:
+        show_json({"removed": [] if dry_run else names, "would_remove": names if dry_run else []})
+    else:
+        say(("Would delete " if dry_run else "Deleted ") + ", ".join(names) + ".")
+
+
+def rank_lines(run: StoredRun) -> str:
+    """A line per factor of a factor-rendered decoder; nothing for others."""
+    return "".join(
+        f"\neffective rank of the maps of {name}: mean {sum(ranks) / len(ranks):.2f}, most {max(ranks):.2f}"
+        for name, ranks in run.effective_ranks.items()
+    )
+
+
+def show_plan(store: Store, configs: list[RunConfig], as_json: bool, *, force: bool = False) -> None:
+    """What training these configurations would do."""
+    store.check_place()
+    rows = [{"run": c.hash, "seed": c.seed, "status": planned(store.status(c), force), "config": c.to_dict()}
+            for c in configs]  # fmt: skip
+    if as_json:
+        show_json(rows)
+        return
+    show_table([{**row, **headline(row["config"])} for row in rows],
+               ["run", "status", "decoder", "encoding", "holdout", "seed"])  # fmt: skip
+    if len(configs) == 1:
+        say(json.dumps(configs[0].to_dict(), indent=2, ensure_ascii=False))
+
+
+def planned(status: str, force: bool) -> str:
+    """What happens to a run of this status."""
+    if status == "not started":
+        return "to train"
+    if force:
+        return f"to train again ({status})"
+    return f"to train on ({status})" if status.startswith("stopped") else status

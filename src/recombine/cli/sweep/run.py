@@ -1,0 +1,167 @@
+"""The command `recombine sweep run`, for short `recombine sweep`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recombine.cli.command import command
+from recombine.cli.options import Address, Device, Engine, Json, Out
+from recombine.cli.output import headline, say, show_json, show_table
+
+if TYPE_CHECKING:
+    from recombine.runs.store import Store
+    from recombine.sweeps import Sweep, SweepResult
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command to the group."""
+    group.command("run")(run)
+
+
+@command
+def run(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE,VALUE...|FILE.yaml]...", help="Every combination; see docs/sweeps.md."),
+    ] = None,
+    out: Out = Path("runs"),
+    engine: Engine = "processes",
+    address: Address = None,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="All machines of the Ray cluster see --out under the same path.")
+    ] = False,
+    max_parallel: Annotated[
+        int | None, typer.Option("--max-parallel", help="Jobs at once; as many as fit unless given.")
+    ] = None,
+    cpus: Annotated[float, typer.Option("--cpus", help="Cores that a job needs.")] = 1.0,
+    gpus: Annotated[float, typer.Option("--gpus", help="GPUs that a job needs; 0.25 puts four on one.")] = 0.0,
+    memory: Annotated[str, typer.Option("--memory", help="Memory that a job needs, e.g. 2GB.")] = "0",
+    retries: Annotated[int, typer.Option("--retries", help="How often a job whose process died is tried again.")] = 2,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", help="Seconds after which a job is ended and counts as failed.")
+    ] = None,
+    checkpoint_seconds: Annotated[
+        float, typer.Option("--checkpoint-seconds", help="How often running trainings save their state.")
+    ] = 60.0,
+    device: Device = "auto",
+    any_version: Annotated[
+        bool, typer.Option("--any-version", help="Also add to a folder whose runs other versions made.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and the estimated time.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train every configuration that is not finished yet. Seeds train together where that is faster."""
+    from recombine import sweeps
+    from recombine.core.errors import InputError
+    from recombine.runs.store import Store
+
+    files = [word for word in words or [] if "=" not in word and word.endswith((".yaml", ".yml"))]
+    if len(files) > 1:
+        raise InputError(f"A sweep has one file. Got {', '.join(files)}; a file may hold several blocks.")
+    spec = sweeps.parse([w for w in words or [] if w not in files], Path(files[0]) if files else None)
+    store = Store(out)
+    needs = sweeps.Needs(cpus, gpus, in_bytes(memory))
+    if engine in ("in-process", "processes"):
+        from recombine.core.devices import resolve
+
+        resolve(device)
+    sweeps.checked_limits(retries, time_limit, checkpoint_seconds)
+    sweeps.check_engine(engine, max_parallel, address, shared)
+    if dry_run:
+        plan(spec, store, engine, max_parallel, needs, any_version, as_json)
+        return
+    for note in spec.notes:
+        say(note, err=True)
+    result = sweeps.run(
+        spec.configs,
+        store,
+        engine=engine,
+        workers=max_parallel,
+        needs=needs,
+        address=address,
+        shared=shared,
+        device=device,
+        retries=retries,
+        time_limit=time_limit,
+        checkpoint_seconds=checkpoint_seconds,
+        any_version=any_version,
+    )
+    show(result, out, spec, as_json)
+    if result.failed:
+        say("Run the same command again to try the failed ones again.", err=True)
+        raise typer.Exit(1)
+
+
+def show(result: SweepResult, out: Path, spec: Sweep, as_json: bool) -> None:
+    if as_json:
+        show_json(
+            {
+                "out": str(out),
+                "runs": len(spec.configs),
+                "merged": spec.merged,
+                "excluded": spec.excluded,
+                "finished": result.finished,
+                "trained": result.trained,
+                "failed": [vars(failure) for failure in result.failed],
+                "seconds": round(result.seconds, 3),
+            }
+        )
+        return
+    before = len(result.finished) - len(result.trained)
+    say(
+        f"{len(result.finished)} of {len(spec.configs)} runs are finished ({before} were before or by others), "
+        f"{len(result.failed)} failed. Results: recombine sweep table {out}"
+    )
+
+
+def plan(
+    spec: Sweep, store: Store, engine: str, workers: int | None, needs: Any, any_version: bool, as_json: bool
+) -> None:
+    """What a sweep would do: its runs, which are stored already, and about how long the others take."""
+    from recombine.runs import estimate
+    from recombine.sweeps import Needs, manifest
+    from recombine.sweeps.engines.choice import make_executor
+    from recombine.sweeps.jobs import batches
+    from recombine.sweeps.status import clock
+
+    store.check_place()
+    manifest.check_versions(store, spec.configs, any_version)
+    todo = [config for config in spec.configs if not store.is_finished(config)]
+    if engine == "ray":  # a cluster is not asked before the sweep starts; as if it were this machine
+        needs = Needs()
+    local = "processes" if engine == "ray" else engine
+    workers = make_executor(local, workers, needs, store.root, None, False, None).capacity()
+    jobs = batches(todo)
+    seconds = estimate.seconds(jobs, store, workers)
+    rows = [
+        {"run": c.hash, "status": "stored" if store.is_finished(c) else "to train", "config": c.to_dict()}
+        for c in spec.configs
+    ]
+    told = {"runs": len(rows), "stored": len(rows) - len(todo), "to_train": len(todo), "jobs": len(jobs),
+            "workers": workers, "estimated_seconds": round(seconds, 3), "notes": spec.notes}  # fmt: skip
+    if as_json:
+        show_json({**told, "plan": rows})
+        return
+    show_table([{**row, **headline(row["config"])} for row in rows],
+               ["run", "status", "decoder", "encoding", "holdout", "seed"])  # fmt: skip
+    for note in spec.notes:
+        say(note)
+    say(
+        f"{len(rows)} runs, {told['stored']} stored already; the others in {len(jobs)} jobs on {workers} "
+        f"workers: about {clock(seconds)}."
+    )
+
+
+def in_bytes(text: str) -> int:
+    """2GB, 512MB, 1.5GiB or a number of bytes."""
+    from recombine.core.errors import InputError
+
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise InputError(f"Memory is written like 2GB or 512MiB. Got {text!r}.")
+    number, unit, binary = match.groups()
+    return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(unit.upper() or " "))

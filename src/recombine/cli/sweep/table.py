@@ -1,0 +1,65 @@
+"""The command `recombine sweep table`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from recombine.cli.command import command
+from recombine.cli.options import Json, SweepFolder
+from recombine.cli.output import say, show_json
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command to the group."""
+    group.command("table")(show_results)
+
+
+@command
+def show_results(
+    folder: SweepFolder,
+    group: Annotated[bool, typer.Option("--group", help="Means with 95 % intervals over seeds.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All settings, not only those in which runs differ.")] = False,
+    save: Annotated[
+        list[Path] | None, typer.Option("--save", help="Write to FILE.csv or FILE.parquet; may be given several times.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw to a picture file.")] = None,
+    x: Annotated[str | None, typer.Option("--x", help="Setting along the x axis; one that differs.")] = None,
+    y: Annotated[str, typer.Option("--y", help="Metric along the y axis.")] = "ood_mse",
+    by: Annotated[str | None, typer.Option("--by", help="Setting with a line per value.")] = None,
+    as_json: Json = False,
+) -> None:
+    """All finished runs as a tidy table: CSV on standard output unless saved to a file."""
+    from recombine import sweeps
+    from recombine.core.errors import InputError
+    from recombine.runs.store import Store
+
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {folder}. Give the --out of a sweep.")
+    whole = sweeps.table(Store(folder), all_settings=every)
+    shown = whole.grouped() if group else whole
+    for run_id, why in whole.skipped.items():
+        say(f"left out {run_id}: {why}", err=True)
+    if not whole.rows:
+        say(f"note: no run in {folder} is finished.", err=True)
+    for path in save or []:
+        shown.write(path)
+    if plot is not None:
+        axis = x or next((name for name in whole.settings if len({str(r[name]) for r in whole.rows}) > 1), "seed")
+        draw(whole, plot, axis, y, by)
+    if as_json:
+        show_json(shown.rows)
+    elif not save and plot is None:
+        say(shown.to_csv(), nl=False)
+
+
+def draw(table: Any, path: Path, x: str, y: str, by: str | None) -> None:
+    from recombine.core.errors import StoreError
+
+    figure = table.plot(x, y, by).figure
+    try:
+        figure.savefig(path, dpi=130)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"Could not draw to {path}: {error}.") from error
