@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -51,6 +52,18 @@ def test_unseen_values_are_named_and_allowed_only_when_asked_for():
     Task(scenes.Bump(PLANE), encodings.OneHot(PLANE), gap, allow_unseen=True)
     with pytest.raises(InputError, match="holds nothing out"):
         Task(scenes.Bump(PLANE), encodings.OneHot(PLANE), holdouts.mask(PLANE, [0] * 63), allow_unseen=True)
+
+
+def test_a_task_knows_which_cells_its_scene_has():
+    scene = scenes.Bump(PLANE)
+    scene.available = np.ones(PLANE.shape, bool)
+    scene.available[4, 4] = scene.available[0, 0] = False
+    task = Task(scene, encodings.OneHot(PLANE), HELD)
+    assert (task.holdout.n_id, task.holdout.n_ood, task.holdout.n_unavailable) == (63 - 9 - 1, 8, 2)
+    assert HELD.n_unavailable == 0
+    scene.available = ~HELD.mask
+    with pytest.raises(InputError, match="no OOD cell is left"):
+        Task(scene, encodings.OneHot(PLANE), HELD)
 
 
 WRONG_SORTS = """

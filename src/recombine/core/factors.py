@@ -127,7 +127,7 @@ class Factor:
     def range(self) -> str:
         """The range in words."""
         if self.categorical:
-            return _shown(self.labels)
+            return shown(self.labels)
         return f"from {self.low:g} {'to' if self.kind == 'discrete' else 'up to but without'} {self.end:g}"
 
     @cached_property
@@ -160,14 +160,14 @@ class Factor:
             if given in self.labels:
                 return self.labels.index(given)
             close = nearest(given, self.labels)
-            raise InputError(f"There is no value {given!r}{close}. Values: {_shown(self.labels)}.")
+            raise InputError(f"There is no value {given!r}{close}. Values: {shown(self.labels)}.")
         value = _number(given, "value")
         if math.isfinite(value):
             position = float(self.position(torch.tensor(value, dtype=torch.float64)))
             place = round(position) % self.size if self.kind == "cyclic" else round(position)
             if abs(position - round(position)) <= NEAR and 0 <= place < self.size:
                 return place
-        raise InputError(f"There is no value {given!r}. Values: {_shown(self.labels)}.")
+        raise InputError(f"There is no value {given!r}. Values: {shown(self.labels)}.")
 
     def grid(self) -> Float[Tensor, " size"]:
         """All grid values, ascending."""
@@ -221,16 +221,17 @@ class Factor:
         if self == discrete(self.size):
             return str(self.size)
         if self.listed or self.categorical:
-            return f"[{_shown(self.labels)}]"
+            return f"[{shown(self.labels)}]"
         return f"{self.kind}({self.low:g}…{self.high:g}, {self.size} values)"
 
 
 FactorLike = int | Factor | Sequence[int | float | str] | np.ndarray
 
 
-def _shown(labels: Sequence[str]) -> str:
-    shown = ", ".join(labels[:MOST_SHOWN])
-    return shown if len(labels) <= MOST_SHOWN else f"{shown}, … ({len(labels)} values)"
+def shown(labels: Sequence[str]) -> str:
+    """Labels in words, the first few of many."""
+    first = ", ".join(labels[:MOST_SHOWN])
+    return first if len(labels) <= MOST_SHOWN else f"{first}, … ({len(labels)} values)"
 
 
 def _number(given: Any, what: str) -> float:

@@ -19,7 +19,7 @@ class Shapes(NamedTuple):
     """All a decoder needs to know of a task."""
 
     code_size: int
-    output_shape: tuple[int, int]
+    output_shape: tuple[int, ...]  # (row, column), (channel, row, column) or (n,)
     factor_sizes: tuple[int, ...] = ()  # number of values of each factor
 
 
@@ -30,7 +30,8 @@ class Task:
     Args:
         scene: Factor values → image.
         encoding: Factor values → code.
-        holdout: Which combinations are never trained on.
+        holdout: Which combinations are never trained on. The task's own `holdout` is the one given, within the cells
+            that the scene has (`scene.available`).
         allow_unseen: Accept a hold-out that takes single factor values out of training.
         inverse: Learn image → code (the encoder experiment) instead of code → image.
     """
@@ -54,6 +55,8 @@ class Task:
                     f"Scene, encoding and hold-out must share one factor space. Got {self.space} for the scene and "
                     f"{other} for the {name}."
                 )
+        if self.scene.available is not None:
+            object.__setattr__(self, "holdout", self.holdout.within(self.scene.available))
         self.holdout.check(allow_unseen=self.allow_unseen)
 
     @property

@@ -64,5 +64,7 @@ class DiagnosisInputs:
         everywhere = {"all": np.ones(len(self.space), dtype=bool)}
         if self.holdout is None:
             return everywhere
-        held = self.holdout.mask.ravel()
-        return {**everywhere, "id": ~held, "ood": held}
+        exist, trained, held = (
+            mask.ravel() for mask in (self.holdout.available, self.holdout.id_mask, self.holdout.ood_mask)
+        )
+        return {"all": exist, "id": trained, "ood": held}

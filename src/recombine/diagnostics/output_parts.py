@@ -262,7 +262,7 @@ def distribution_rows(inputs: DiagnosisInputs) -> tuple[Rows, dict[str, str]]:
     what = "complexity of the trained combinations"
     if inputs.holdout is None:
         return [], {what: "no hold-out was given"}
-    trained = torch.from_numpy(~inputs.holdout.mask.ravel()).double()
+    trained = torch.from_numpy(inputs.holdout.id_mask.ravel()).double()
     try:
         found = distribution_complexity(
             trained, inputs.space, largest=CP_LARGEST, inits=CP_INITS, iterations=MIXTURE_STEPS, seed=inputs.seed

@@ -49,7 +49,7 @@ def comparison(
     titles: Mapping[str, str],
 ) -> Figure:
     """Models side by side: for each its error landscape and its outputs for the same cells, truth on top."""
-    held = task.holdout.mask.ravel()[list(cells)]
+    held = task.holdout.ood_mask.ravel()[list(cells)]
     limits = (max(min(e.min() for e in errors.values()), 1e-7), max(e.max() for e in errors.values()))
     width = 3.1 * (len(errors) + 1.35)
     pictures_height = max(1.15, 0.75 * width / (len(cells) + 1.5)) * (1 + len(errors))

@@ -65,7 +65,7 @@ class Group:
 def _held(diagnosis: Diagnosis) -> Bool[np.ndarray, " cell"]:
     if diagnosis.holdout is None:
         return np.zeros(len(diagnosis.space), bool)
-    return np.asarray(diagnosis.holdout.mask).ravel()
+    return np.asarray(diagnosis.holdout.ood_mask).ravel()
 
 
 def _truth(model: Model) -> Float[np.ndarray, "cell ..."] | None:

@@ -34,7 +34,7 @@ def samples(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> Figure
             "Samples show images, and this task goes from images to codes. Look at `scores.plot_landscape()` instead."
         )
     truth, outputs = render(model, task, cells)
-    held = task.holdout.mask.ravel()[cells.numpy()]
+    held = task.holdout.ood_mask.ravel()[cells.numpy()]
     figure = new_figure(1.2 * len(cells) + 0.6, 2.9)
     axes = figure.subplots(2, len(cells), squeeze=False)
     for column in range(len(cells)):

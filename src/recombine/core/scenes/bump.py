@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
 from recombine.core.errors import InputError
-from recombine.core.factors import FactorSpace
+from recombine.core.factors import Factor, FactorSpace
 from recombine.core.registry import Count, Width
 from recombine.core.scenes.scene import SCENES, Scene
 
@@ -37,6 +37,10 @@ class Bump(Scene):
         columns: Image width; the extent of factor x unless given.
     """
 
+    row_0 = "bottom"
+    has_absent = True
+    has_position = True
+
     def __init__(
         self,
         space: FactorSpace,
@@ -46,6 +50,12 @@ class Bump(Scene):
         rows: Count | None = None,
         columns: Count | None = None,
     ) -> None:
+        labelled = [name for name, factor in space.factors.items() if factor.categorical]
+        if labelled:
+            raise InputError(
+                f"The factors of a bump are numbers. Got labels for {', '.join(labelled)}; give numbers, for example "
+                "size=[0.5, 0.7, 1.0]."
+            )
         known = [*POSITIONS, *LOOKS]
         strange = [name for name in space.names if name not in known]
         missing = [name for name in POSITIONS if name not in space.names]
@@ -68,11 +78,8 @@ class Bump(Scene):
         self.sigma = sigma
         self.inverted = inverted
         self.first_centre = 0.5 if pixel_centres == "half" else 0.0
-        self.output_shape = (
-            rows or math.ceil(space.factors["y"].extent - 1e-6),  # 28/25 · 25 is a little more than 28
-            columns or math.ceil(space.factors["x"].extent - 1e-6),
-        )
-        for name, pixels in zip(POSITIONS, self.output_shape[::-1]):
+        self.output_shape = rows, columns = rows or _pixels(space.factors["y"]), columns or _pixels(space.factors["x"])
+        for name, pixels in zip(POSITIONS, (columns, rows)):
             factor = space.factors[name]
             if factor.low < -0.5 or factor.high > pixels + 0.5:
                 raise InputError(
@@ -122,6 +129,13 @@ class Bump(Scene):
         return look if present is None else torch.where(present[..., axis], look, torch.ones_like(look))
 
 
+def _pixels(position: Factor) -> int:
+    """How many pixels hold a factor's values unless the user says."""
+    if position.listed:
+        return math.floor(position.high) + 1
+    return math.ceil(position.extent - 1e-6)  # 28/25 · 25 is a little more than 28
+
+
 @SCENES.register("stripe")
 class Stripe(Bump):
     """The stripe of one position: vertical, g(u − x), for factor x; horizontal, g(v − y), for factor y.
@@ -131,6 +145,8 @@ class Stripe(Bump):
         factor: Which position is shown; the other one never leaves a trace.
         sigma, inverted, pixel_centres, rows, columns: As for Bump.
     """
+
+    has_position = False
 
     def __init__(
         self,

@@ -41,8 +41,6 @@ class RotatedDigit(Scene):
         inverted: Dark digits on a bright ground.
     """
 
-    row_0 = "top"
-
     def __init__(
         self,
         space: FactorSpace,
@@ -56,15 +54,19 @@ class RotatedDigit(Scene):
                 'Example: scene.factors={"angle": {"kind": "cyclic", "size": 360}}.'
             )
         angle = space.factors[ANGLE]
+        if angle.categorical:
+            raise InputError(f"Factor 'angle' is in degrees. Got labels: {angle.range}.")
         if angle.kind == "cyclic" and not math.isclose(angle.extent, 360, rel_tol=1e-6):
             raise InputError(
                 f"Factor 'angle' is in degrees, so it wraps around at 360. Got a period of {angle.extent:g}."
             )
         shown = space.factors[DIGIT].size if DIGIT in space.names else 1
-        if shown != len(digits) or (DIGIT in space.names and space.factors[DIGIT].kind != "discrete"):
+        if shown != len(digits) or (
+            DIGIT in space.names and space.factors[DIGIT].kind not in ("discrete", "categorical")
+        ):
             raise InputError(
-                "There must be one digit for each value of a discrete factor 'digit', or one digit without that "
-                f"factor. Got digits={digits} for {space}."
+                "There must be one digit for each value of a discrete factor 'digit' (or its labels), or one digit "
+                f"without that factor. Got digits={digits} for {space}."
             )
         if images is not None and len(images) != len(digits):
             raise InputError(f"There must be one image for each of digits={digits}. Got {len(images)} images.")
@@ -79,8 +81,8 @@ class RotatedDigit(Scene):
     ) -> Float[Tensor, "*shape row column"]:
         if present is not None and not bool(present.all()):
             raise InputError(
-                "A rotated digit has no image without its angle or its digit, so it has no stripes to train on. Leave "
-                "training.stripes false."
+                "A rotated digit has no image without its angle or its digit, so it has no single-factor scenes to "
+                "train on. Leave that source of examples out."
             )
         values = self.space.checked(values)
         which = self._which(values)

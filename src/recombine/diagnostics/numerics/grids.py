@@ -95,8 +95,8 @@ def blocks(rows: Shaped[Tensor, "cell feature"], size: int = BLOCK) -> Iterator[
         yield block
 
 
-def held_out(holdout: Holdout, space: FactorSpace) -> Bool[Tensor, " cell"]:
-    """The OOD cells; an error if there are none, if there is nothing else, or if the spaces differ."""
+def id_and_ood(holdout: Holdout, space: FactorSpace) -> tuple[Bool[Tensor, " cell"], Bool[Tensor, " cell"]]:
+    """Masks of the ID and of the OOD cells; an error if there are none of either, or if the spaces differ."""
     if holdout.space != space:
         raise InputError(f"The hold-out belongs to another space. Got {holdout.space}, expected {space}.")
     if holdout.n_ood == 0 or holdout.n_id == 0:
@@ -104,18 +104,18 @@ def held_out(holdout: Holdout, space: FactorSpace) -> Bool[Tensor, " cell"]:
             f"This part compares held-out with trained combinations and needs both. "
             f"Got {holdout.n_id} ID and {holdout.n_ood} OOD cells."
         )
-    return torch.from_numpy(holdout.mask.reshape(-1))
+    return torch.from_numpy(holdout.id_mask.reshape(-1)), torch.from_numpy(holdout.ood_mask.reshape(-1))
 
 
 def draw_cells(holdout: Holdout, most: int = DRAWN, *, seed: int = 0) -> Int[Tensor, " cell"]:
-    """All cells, ID first, or if there are more than `most` a seeded draw that keeps the shares of ID and OOD.
+    """All ID cells, then all OOD cells, or if there are more than `most` a seeded draw that keeps their shares.
 
     Each of the two parts keeps at least one cell, and both stay in ascending order.
     """
     if most < 2:
         raise InputError(f"A draw needs room for at least 2 cells. Got most={most}.")
     parts = [("id", holdout.id_cells), ("ood", holdout.ood_cells)]
-    total = len(holdout.space)
+    total = holdout.n_id + holdout.n_ood
     if total > most:
         n_id = min(max(1, round(most * holdout.n_id / total)), most - 1)
         counts = [n_id, most - n_id]

@@ -24,7 +24,7 @@ from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.core.statistics import ratio
-from recombine.diagnostics.numerics.grids import GridArray, as_rows, held_out
+from recombine.diagnostics.numerics.grids import GridArray, as_rows, id_and_ood
 
 KernelKind = Literal["factorized", "radial"]
 LENGTHS = (0.5, 1.0, 2.0, 4.0)
@@ -91,13 +91,13 @@ def kernel_regression(
     for example from `draw_cells`.
     """
     rows = as_rows(outputs, space)
-    ood = held_out(holdout, space)
+    id_mask, ood_mask = id_and_ood(holdout, space)
     if kind not in ("factorized", "radial"):
         raise InputError(f"The kernel must be factorized or radial. Got {kind!r} instead.")
     if not lengths or not all(math.isfinite(s) and s > 0 for s in lengths) or not ridge > 0:
         raise InputError(f"Length scales and ridge must be above 0. Got lengths={list(lengths)}, ridge={ridge}.")
     chosen = torch.arange(len(space)) if cells is None else cells.unique()
-    trained, held = chosen[~ood[chosen]], chosen[ood[chosen]]
+    trained, held = chosen[id_mask[chosen]], chosen[ood_mask[chosen]]
     if len(trained) < 3 or len(held) == 0:
         raise InputError(
             f"Kernel regression needs at least 3 ID cells and 1 OOD cell. Got {len(trained)} and {len(held)}."

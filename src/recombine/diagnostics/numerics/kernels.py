@@ -24,7 +24,7 @@ from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.core.seeds import generator
 from recombine.diagnostics.numerics.anova import subsets
-from recombine.diagnostics.numerics.grids import GridArray, as_rows, blocks, held_out
+from recombine.diagnostics.numerics.grids import GridArray, as_rows, blocks, id_and_ood
 
 Similarity = Literal["cosine", "l2", "overlap"]
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "l2", "overlap")
@@ -85,14 +85,14 @@ def gram_matrices(
     `overlap_dtype=torch.float32` it takes a third, to about seven digits.
     """
     rows = as_rows(outputs, space)
-    ood = held_out(holdout, space)
+    trained, ood = id_and_ood(holdout, space)
     unknown = [s for s in similarities if s not in SIMILARITIES]
     if unknown or not similarities:
         raise InputError(f"Similarities are {', '.join(SIMILARITIES)}. Got {list(similarities)}.")
     chosen = torch.arange(len(space)) if cells is None else cells.unique()
     if len(chosen) and not (int(chosen[0]) >= 0 and int(chosen[-1]) < len(space)):
         raise InputError(f"Cells are numbered 0 to {len(space) - 1}. Got {int(chosen[0])} to {int(chosen[-1])}.")
-    order = torch.cat([chosen[~ood[chosen]], chosen[ood[chosen]]])
+    order = torch.cat([chosen[trained[chosen]], chosen[ood[chosen]]])
     rows = rows[order]
     matrices: dict[str, np.ndarray] = {}
     if "cosine" in similarities or "l2" in similarities:
@@ -103,7 +103,7 @@ def gram_matrices(
             matrices["l2"] = _distances(rows, products).numpy()
     if "overlap" in similarities:
         matrices["overlap"] = _overlap(rows, overlap_dtype).numpy()
-    n_id = int((~ood[chosen]).sum())
+    n_id = int(trained[chosen].sum())
     return GramMatrices(space, order.numpy(), n_id, {s: matrices[s] for s in similarities})
 
 

@@ -31,7 +31,7 @@ from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.core.seeds import generator
 from recombine.diagnostics.model.truth import Truth, as_truth
-from recombine.diagnostics.numerics.grids import GridArray, as_rows, cells_per_block, held_out, mean_row
+from recombine.diagnostics.numerics.grids import GridArray, as_rows, cells_per_block, id_and_ood, mean_row
 
 MOST_CELLS = 128  # OOD cells looked at; each takes a least-squares fit of its own
 NOTHING = 1e-26  # energy, relative to that of other outputs, that is rounding error
@@ -81,8 +81,8 @@ def nonnegative_superposition(
         seed: For the draws.
     """
     rows = as_rows(outputs, space, "outputs")
-    ood = held_out(holdout, space)
-    trained = (~ood).nonzero()[:, 0]
+    id_mask, ood = id_and_ood(holdout, space)
+    trained = id_mask.nonzero()[:, 0]
     where = space.coordinates(trained)
     mean = mean_row(lambda some: rows[some], trained, rows.shape[1])
     random = generator(seed, "remembered")

@@ -154,7 +154,7 @@ def linear_probes(
     if holdout is None:
         holdout = Holdout(space, lambda values: torch.zeros(values.shape[:-1], dtype=torch.bool))
     cells = draw_cells(holdout, most_cells, seed=seed)
-    n_id = int((~torch.from_numpy(holdout.mask.ravel())[cells]).sum())
+    n_id = int(holdout.id_mask.ravel()[cells.numpy()].sum())
     with observing(model):
         subject = examine(model, space, encode, layers=layers)
         features = compact_features(subject, cells, memory=memory)

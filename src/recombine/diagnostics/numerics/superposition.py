@@ -26,7 +26,7 @@ from recombine.diagnostics.model.layers import Encode
 from recombine.diagnostics.model.observing import Model, module_of, observing
 from recombine.diagnostics.model.truth import Truth, as_truth
 from recombine.diagnostics.numerics.anova import subsets
-from recombine.diagnostics.numerics.grids import BLOCK, GridArray, as_rows, enumerate_blocks, held_out
+from recombine.diagnostics.numerics.grids import BLOCK, GridArray, as_rows, enumerate_blocks, id_and_ood
 
 CODES_AT_ONCE = 16  # whose activations are in memory together
 PICTURES = 5
@@ -116,16 +116,16 @@ def superposition(
         block: Numbers per float64 block; bounds the memory.
     """
     rows = as_rows(outputs, space)
-    ood = held_out(holdout, space)
-    right = None if truth is None else _RightOutputs(as_truth(truth, space, rows.shape[1]), ood, centred)
+    trained, ood = id_and_ood(holdout, space)
+    right = None if truth is None else _RightOutputs(as_truth(truth, space, rows.shape[1]), trained, ood, centred)
     where = space.coordinates(ood.nonzero()[:, 0])
-    shared, per_factor = _shared_sums((~ood)[:, None].double(), where, space)
+    shared, per_factor = _shared_sums(trained[:, None].double(), where, space)
     vectors = _Accumulated(ood, _picked(pictures, ood))
     for start, slab in enumerate_blocks(rows, block):
-        background = _background(slab, ood, centred)
+        background = _background(slab, trained, centred)
         slab -= background
         output = slab[ood]
-        slab[ood] = 0
+        slab[~trained] = 0
         total, parts = _shared_sums(slab, where, space)
         pieces = [output, total / shared.clamp_min(1)]
         pieces += [part / count.clamp_min(1) for part, count in zip(parts, per_factor)]
@@ -138,7 +138,8 @@ def _shared_sums(
 ) -> tuple[Float[Tensor, "ood block"], list[Float[Tensor, "ood block"]]]:
     """Sums over the ID cells that share at least one value with each OOD cell, and the value of each factor.
 
-    `trained` is 0 at OOD cells, so that no cell shares all values with one, and sets of all factors can be left out.
+    `trained` is 0 outside the ID cells, so no cell shares all values with an OOD cell, and sets of all factors can be
+    left out.
     """
     grid = trained.reshape(*space.shape, -1)
     total = torch.zeros(len(where), grid.shape[-1], dtype=torch.float64)
@@ -183,14 +184,14 @@ def superposition_of_inputs(
         made: What `outputs_of_mean_codes` gives, to save time where it is known.
     """
     rows = as_rows(outputs, space)
-    ood = held_out(holdout, space)
-    right = None if truth is None else _RightOutputs(as_truth(truth, space, rows.shape[1]), ood, centred)
+    trained, ood = id_and_ood(holdout, space)
+    right = None if truth is None else _RightOutputs(as_truth(truth, space, rows.shape[1]), trained, ood, centred)
     made = outputs_of_mean_codes(model, encode, space, holdout, rows.shape[1]) if made is None else made
     where = space.coordinates(ood.nonzero()[:, 0])
     vectors = _Accumulated(ood, _picked(pictures, ood))
     for start, slab in enumerate_blocks(rows, block):
         here = slice(start, start + slab.shape[1])
-        background = _background(slab, ood, centred)
+        background = _background(slab, trained, centred)
         parts = [made[axis][where[:, axis], here] - background for axis in range(space.n_factors)]
         pieces = [slab[ood] - background, torch.stack(parts).sum(0), *parts]
         vectors.add(pieces, background, None if right is None else right.block(start, slab.shape[1]))
@@ -212,7 +213,7 @@ def outputs_of_mean_codes(
     `values` gives the factor values of cells as `encode` wants them; those of the space, in torch's default
     precision, if not given.
     """
-    trained = ~held_out(holdout, space)
+    trained, _ = id_and_ood(holdout, space)
     return [_decode(model, codes, features) for codes in _mean_codes(encode, space, trained, values)]
 
 
@@ -271,10 +272,10 @@ class _RightOutputs:
     model's error and not about what distinguishes one cell from another.
     """
 
-    def __init__(self, truth: Truth, ood: Bool[Tensor, " cell"], centred: bool) -> None:
+    def __init__(self, truth: Truth, trained: Bool[Tensor, " cell"], ood: Bool[Tensor, " cell"], centred: bool) -> None:
         self.rows = truth.rows(ood.nonzero()[:, 0])
         none = torch.zeros(truth.size, dtype=torch.float64)
-        self.background = truth.mean((~ood).nonzero()[:, 0]) if centred else none
+        self.background = truth.mean(trained.nonzero()[:, 0]) if centred else none
 
     def block(self, start: int, size: int) -> tuple[Float[Tensor, "ood block"], Float[Tensor, " block"]]:
         """Some features without the background, and the background."""
@@ -283,9 +284,9 @@ class _RightOutputs:
 
 
 def _background(
-    slab: Float[Tensor, "cell block"], ood: Bool[Tensor, " cell"], centred: bool
+    slab: Float[Tensor, "cell block"], trained: Bool[Tensor, " cell"], centred: bool
 ) -> Float[Tensor, " block"]:
-    return slab[~ood].mean(0) if centred else slab.new_zeros(slab.shape[1])
+    return slab[trained].mean(0) if centred else slab.new_zeros(slab.shape[1])
 
 
 def _picked(pictures: int | Sequence[int], ood: Bool[Tensor, " cell"]) -> Int[Tensor, " picture"]:

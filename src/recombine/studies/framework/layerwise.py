@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from recombine.core.holdouts import Holdout
 from recombine.diagnostics.model.layers import IN, OUT
@@ -61,25 +61,25 @@ def _look(path: Path, weights: str) -> Layerwise:
     exact = metric_tensor_exact(run.model, task.space, task.inputs)
     differences = metric_tensor_finite_difference(run.model, task.space, task.inputs)
     probes = linear_probes(run.model, task.space, task.inputs, task.holdout)
-    held = task.holdout.mask.ravel()
     rows = []
     for number, name in enumerate(exact.layers):
         kind = {IN: "in", OUT: "out"}.get(name, "hidden")
-        rows.append({"layer": number, "name": name, "kind": kind, **_scores(exact, differences, name, held),
+        rows.append({"layer": number, "name": name, "kind": kind, **_scores(exact, differences, name, task.holdout),
                      **_read_out(probes, name, task.space.names)})  # fmt: skip
     volumes = {number: layer.log_volume for number, layer in enumerate(exact.layers.values())}
     return Layerwise(rows, volumes, warp(exact[OUT].log_volume, true_log_volume(run), task.holdout))
 
 
-def _scores(exact: Geometry, differences: Geometry, name: str, held: Bool[np.ndarray, " cell"]) -> dict[str, float]:
+def _scores(exact: Geometry, differences: Geometry, name: str, holdout: Holdout) -> dict[str, float]:
     layer, coarse = exact[name], differences[name]
+    trained, held = holdout.id_mask.ravel(), holdout.ood_mask.ravel()
     return {
         "factorization": layer.factorization_pointwise().overall,
         "factorization_ratio_of_means": layer.factorization_ratio_of_means().overall,
         "factorization_ood": layer.factorization_pointwise(held).overall,
         "factorization_differences": coarse.factorization_pointwise().overall,
         "factorization_differences_ratio_of_means": coarse.factorization_ratio_of_means().overall,
-        "log_volume_id": mean(layer.log_volume[~held]),
+        "log_volume_id": mean(layer.log_volume[trained]),
         "log_volume_ood": mean(layer.log_volume[held]),
     }
 
@@ -103,18 +103,19 @@ def warp(
         warp: Mean d over OOD cells minus mean d over ID cells: negative if the hold-out is shrunk.
         roughness_ood: See `roughness`.
     """
-    held, d = holdout.mask.ravel(), log_volume - truth
+    d = log_volume - truth
+    trained, held = d[holdout.id_mask.ravel()], d[holdout.ood_mask.ravel()]
     return {
-        "distortion_id": mean(np.abs(d[~held])),
-        "distortion_ood": mean(np.abs(d[held])),
-        "warp": mean(d[held]) - mean(d[~held]),
+        "distortion_id": mean(np.abs(trained)),
+        "distortion_ood": mean(np.abs(held)),
+        "warp": mean(held) - mean(trained),
         "roughness_ood": roughness(log_volume, holdout),
     }
 
 
 def roughness(log_volume: Float[np.ndarray, " cell"], holdout: Holdout) -> float:
     """Mean absolute difference of log₁₀ dv between neighbouring cells that are both held out."""
-    plane = np.where(holdout.mask, log_volume.reshape(holdout.space.shape), math.nan)
+    plane = np.where(holdout.ood_mask, log_volume.reshape(holdout.space.shape), math.nan)
     return mean(np.concatenate([np.abs(np.diff(plane, axis=axis)).ravel() for axis in range(plane.ndim)]))
 
 

@@ -124,7 +124,7 @@ def by_angle(run: StoredRun) -> Rows:
     task = run.task
     outputs, truth = grid_outputs(run.model, task)
     values = task.space.values(torch.arange(len(task.space)))
-    held = torch.from_numpy(task.holdout.mask.ravel())
+    held = torch.from_numpy(task.holdout.ood_mask.ravel())
     nothing = torch.full((len(values),), torch.nan)
     columns = {name: nothing.clone() for name in ("mse_blend", "r_blend", "r_truth", "blend_mse_truth")}
     blend = blended(task, values[held])
@@ -192,7 +192,7 @@ def _embed(run: StoredRun, found: PartResult) -> None:
         found.arrays[f"embedding/{layer}"] = embedding.points
         found.facts["embedding"] = {"method": embedding.method, "note": embedding.note}
     found.arrays["embedded_angles"] = values[:, 0].numpy()
-    found.arrays["embedded_held"] = run.task.holdout.mask.ravel()
+    found.arrays["embedded_held"] = run.task.holdout.ood_mask.ravel()
 
 
 def effects(part: PartResult) -> Effects:

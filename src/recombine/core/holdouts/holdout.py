@@ -1,0 +1,291 @@
+"""A hold-out: which combinations of factor values are never trained on; its algebra, counts, hash and picture."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Real
+from torch import Tensor
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace, shown
+from recombine.core.registry import MOST_NESTED, TOO_DEEP, Family
+
+HOLDOUTS = Family("holdout", (FactorSpace,))
+Rule = Callable[[Tensor], Tensor]
+MOST_PARTS = 10_000  # of a combination: written twice in every round, parts would double in each
+Combination = Literal["any_of", "all_of", "all_but"]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Which single factor values are held out somewhere and never occur in training."""
+
+    unseen: dict[str, list[float]]
+    labels: dict[str, list[str]] = field(default_factory=dict, repr=False)
+
+    @property
+    def complete(self) -> bool:
+        """True if only combinations are new: every single value of every factor is trained on."""
+        return not any(self.unseen.values())
+
+    def __str__(self) -> str:
+        if self.complete:
+            return "every value of every factor is seen in training"
+        parts = [f"{name} ∈ {{{shown(labels)}}}" for name, labels in self.labels.items() if labels]
+        return "never seen in training: " + "; ".join(parts)
+
+
+class Holdout:
+    """A set of held-out combinations over a factor space; combine with `|`, `&`, `~`.
+
+    Args:
+        space: The factor space.
+        rule: Factor values (…, factor) → True where held out.
+        config: What rebuilds the hold-out; filled in by the functions of this package. It does not contain which
+            cells are available: the scene knows that.
+    """
+
+    def __init__(self, space: FactorSpace, rule: Rule, config: dict[str, Any] | None = None) -> None:
+        self.space = space
+        self._config = config
+        self._rule = rule
+        self._available: Bool[np.ndarray, ...] | None = None  # None: all cells
+        self._combination: tuple[Combination | None, list[Holdout]] = (None, [])  # how, and of what, it was combined
+        self._depth = 0  # of parts within parts
+        self._size = 1  # parts in all
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What rebuilds the hold-out; for a custom rule, its mask over the grid."""
+        if self._config is None:
+            self._config = {"kind": "mask", "lengths": run_lengths(self.mask)}
+        return self._config
+
+    @config.setter
+    def config(self, config: dict[str, Any]) -> None:
+        self._config = config
+
+    def contains(self, values: Real[Tensor, "*shape factor"]) -> Bool[Tensor, "*shape"]:
+        """True for each combination of factor values that the rule holds out, available or not."""
+        return self._rule(self.space.checked(values)).bool()
+
+    @cached_property
+    def mask(self) -> Bool[np.ndarray, ...]:
+        """True for each cell that the rule holds out, available or not, in the space's shape (one byte per cell).
+
+        Use `id_mask` and `ood_mask` to select cells: `~mask` includes unavailable ones.
+        """
+        flat = np.empty(len(self.space), dtype=bool)
+        for cells in self.space.chunks():
+            flat[cells[0] : cells[-1] + 1] = self.contains(self.space.values(cells)).numpy()
+        return flat.reshape(self.space.shape)
+
+    @cached_property
+    def available(self) -> Bool[np.ndarray, ...]:
+        """True for each cell that exists; all of them unless `within` says otherwise."""
+        return np.ones(self.space.shape, dtype=bool) if self._available is None else self._available
+
+    def within(self, available: Any) -> Holdout:
+        """The same hold-out where only some cells exist: all others are neither trained on nor held out.
+
+        Args:
+            available: Array or nested list in the space's shape (or flat), true where the cell exists.
+        """
+        limited = copy.copy(self)
+        for name in ("available", "id_mask", "ood_mask", "hash"):
+            limited.__dict__.pop(name, None)
+        limited._available = self.available & as_mask(self.space, available)
+        return limited
+
+    @cached_property
+    def id_mask(self) -> Bool[np.ndarray, ...]:
+        """True for each available cell that is trained on, in the space's shape."""
+        return self.available & ~self.mask
+
+    @cached_property
+    def ood_mask(self) -> Bool[np.ndarray, ...]:
+        """True for each available cell that is held out, in the space's shape."""
+        return self.available & self.mask
+
+    @property
+    def n_ood(self) -> int:
+        return int(self.ood_mask.sum())
+
+    @property
+    def n_id(self) -> int:
+        return int(self.id_mask.sum())
+
+    @property
+    def n_unavailable(self) -> int:
+        return len(self.space) - int(self.available.sum())
+
+    @property
+    def ood_cells(self) -> Int[Tensor, " cell"]:
+        return torch.from_numpy(np.flatnonzero(self.ood_mask))
+
+    @property
+    def id_cells(self) -> Int[Tensor, " cell"]:
+        return torch.from_numpy(np.flatnonzero(self.id_mask))
+
+    @property
+    def available_cells(self) -> Int[Tensor, " cell"]:
+        return torch.from_numpy(np.flatnonzero(self.available))
+
+    def coverage(self) -> Coverage:
+        """For each factor, the values that are held out somewhere and that no ID cell has."""
+        unseen, labels = {}, {}
+        for axis, (name, factor) in enumerate(self.space.factors.items()):
+            others = tuple(a for a in range(self.space.n_factors) if a != axis)
+            never = np.flatnonzero(self.ood_mask.any(axis=others) & ~self.id_mask.any(axis=others))
+            unseen[name] = factor.grid()[torch.from_numpy(never)].double().tolist()
+            labels[name] = [factor.labels[place] for place in never]
+        return Coverage(unseen, labels)
+
+    @cached_property
+    def hash(self) -> str:
+        """Names what is held out, not how it was written: equal for equal ID and OOD cells of equal spaces."""
+        digest = hashlib.sha256(json.dumps(self.space.to_config(), sort_keys=False).encode())
+        digest.update(np.packbits(self.ood_mask).tobytes())
+        if self.n_unavailable:
+            digest.update(np.packbits(self.available).tobytes())
+        return digest.hexdigest()[:16]
+
+    def check(self, *, allow_unseen: bool = False) -> None:
+        """Raise unless there are ID and OOD cells and every single factor value is trained on."""
+        if not self.available.any():
+            raise InputError(f"No cell of {self.space} is available: there is nothing to train on or to hold out.")
+        if self.n_ood == 0:
+            raise InputError(f"The hold-out {self} holds nothing out: no OOD cell is left. Choose wider bounds.")
+        if self.n_id == 0:
+            raise InputError(f"The hold-out {self} holds everything out: no ID cell is left. Choose narrower bounds.")
+        coverage = self.coverage()
+        if not allow_unseen and not coverage.complete:
+            raise InputError(
+                f"The hold-out {self} takes single factor values out of training ({coverage}), so that failing on them "
+                "is no failure to compose. Choose narrower bounds, or allow it (allow_unseen=True; "
+                "on the command line training.allow_unseen=true)."
+            )
+
+    def __or__(self, other: Holdout) -> Holdout:
+        return self._with("any_of", other)
+
+    def __and__(self, other: Holdout) -> Holdout:
+        return self._with("all_of", other)
+
+    def __invert__(self) -> Holdout:
+        how, parts = self._combination
+        if how == "all_but":
+            return parts[0] if self._available is None else parts[0].within(self._available)
+        inverted = combined("all_but", [self])
+        inverted.config = {"kind": "all_but", "part": self.config}
+        return inverted
+
+    def _with(self, kind: Combination, other: Holdout) -> Holdout:
+        """Both hold-outs combined; the parts of one that is of the same kind already join the others in one list."""
+        parts: list[Holdout] = []
+        for held in (self, self._same_space(other)):
+            how, inner = held._combination
+            parts += inner if how == kind else [held]
+        both = combined(kind, parts)
+        if self._available is not None or other._available is not None:
+            both._available = self.available & other.available
+        both.config = {"kind": kind, "parts": [part.config for part in parts]}
+        return both
+
+    def _same_space(self, other: Holdout) -> Holdout:
+        if not isinstance(other, Holdout):
+            raise InputError(f"Only hold-outs combine with |, & and ~. Got {other!r} instead.")
+        if other.space != self.space:
+            raise InputError(f"Only hold-outs of one space combine. Got {self.space} and {other.space}.")
+        return other
+
+    def __repr__(self) -> str:
+        exist = len(self.space) - self.n_unavailable
+        gone = f", {self.n_unavailable} unavailable" if self.n_unavailable else ""
+        return (
+            f"<{_described(self.config)} of {self.space}: {self.n_ood} of {exist} cells held out "
+            f"({100 * self.n_ood / max(exist, 1):.1f} %){gone}>"
+        )
+
+    def picture(self) -> str:
+        """The hold-out as text, one sign per cell, second factor upwards.
+
+        · trained, █ held out, ░ in between, / unavailable. With more than two factors a sign stands for all values of
+        the others that are available, with one factor there is one row.
+        """
+        held = self.share()
+        signs = np.where(np.isnan(held), "/", np.where(held == 0, "·", np.where(held == 1, "█", "░")))
+        return "\n".join("".join(row) for row in signs.T[::-1])
+
+    def share(self) -> Float[np.ndarray, "first second"]:
+        """Share of held-out cells among the available ones over the first two factors; NaN where none is."""
+        shape = (-1, 1) if self.space.n_factors == 1 else self.space.shape
+        ood, exist = (mask.reshape(shape) for mask in (self.ood_mask, self.available))
+        others = tuple(range(2, ood.ndim))
+        held, counted = ood.sum(axis=others), exist.sum(axis=others)
+        return np.divide(held, counted, out=np.full(held.shape, np.nan), where=counted > 0)
+
+
+def _described(config: dict[str, Any]) -> str:
+    kind = config.get("kind", "custom")
+    if kind in ("any_of", "all_of"):
+        return "(" + (" | " if kind == "any_of" else " & ").join(_described(p) for p in config["parts"]) + ")"
+    if kind == "all_but":
+        return "~" + _described(config["part"])
+    if kind == "mask":
+        return "mask"
+    given = [f"{k}={v}" for k, v in config.items() if k != "kind" and v is not None]
+    return f"{kind}({', '.join(given)})"
+
+
+def combined(kind: Combination, parts: list[Holdout]) -> Holdout:
+    """The rule of a combination; the caller sets its configuration."""
+
+    def rule(values: Tensor) -> Tensor:
+        held = (part.contains(values) for part in parts)
+        if kind == "all_but":
+            return ~next(held)
+        return functools.reduce(torch.logical_or if kind == "any_of" else torch.logical_and, held)
+
+    made = Holdout(parts[0].space, rule)
+    if any(part._available is not None for part in parts):
+        made._available = functools.reduce(np.logical_and, [part.available for part in parts])
+    made._combination = kind, parts
+    made._depth = 1 + max(part._depth for part in parts)
+    made._size = sum(part._size for part in parts)
+    if made._depth > MOST_NESTED:
+        raise InputError(f"{TOO_DEEP} Or go on with holdouts.mask(space, held.mask).")
+    if made._size > MOST_PARTS:
+        raise InputError(
+            f"A hold-out is combined of at most {MOST_PARTS} parts, each counted as often as it occurs. "
+            "Go on with holdouts.mask(space, held.mask)."
+        )
+    return made
+
+
+def as_mask(space: FactorSpace, given: Any) -> Bool[np.ndarray, ...]:
+    """A mask over the grid, in the space's shape; anything else is an error."""
+    array = np.asarray(given)
+    if array.shape not in (space.shape, (len(space),)):
+        raise InputError(f"A mask over {space} must have shape {space.shape} or ({len(space)},). Got {array.shape}.")
+    if array.dtype != bool and not np.isin(array, (0, 1)).all():
+        raise InputError("A mask holds only true and false (or 1 and 0). Got other values.")
+    return array.astype(bool).reshape(space.shape)
+
+
+def run_lengths(mask: Bool[np.ndarray, ...]) -> list[int]:
+    """Alternating run lengths of the flat mask: how many are false, true, false, …"""
+    flat = mask.ravel()
+    edges = np.flatnonzero(np.diff(flat)) + 1
+    lengths = np.diff(np.concatenate(([0], edges, [len(flat)]))).tolist()
+    return [0, *lengths] if flat[0] else lengths
