@@ -38,7 +38,11 @@ SIZES = {
     "rectangular": Shapes(9, (14, 28), (5, 4)),
     "tall": Shapes(9, (21, 5), (9,)),
     "tiny": Shapes(3, (3, 3), (1, 2)),
+    "colour": Shapes(9, (3, 14, 28), (5, 4)),
+    "one channel": Shapes(7, (1, 13, 14), (3, 4)),
+    "many channels": Shapes(7, (5, 9, 8), (3, 4)),
 }
+VECTORS = ("mlp",)  # kinds that also give plain vectors
 kinds = pytest.mark.parametrize("kind", DECODERS.components)
 sizes_ = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 
@@ -74,6 +78,31 @@ def test_output_shape(kind, sizes):
 
 
 @kinds
+@pytest.mark.parametrize("shape", [(11,), (1,), (2, 3, 4, 5)], ids=str)
+def test_outputs_that_are_no_images(kind, shape):
+    sizes = Shapes(7, shape, (3, 4))
+    if kind not in VECTORS:
+        with pytest.raises(InputError) as caught:
+            build(kind, sizes)
+        assert caught.value.key == "decoder.kind"
+        return
+    model = build(kind, sizes)
+    assert model(inputs(model)).shape == (4, *shape)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CASES if kind != "encoder"])
+def test_channels_are_drawn_apart(kind):
+    """Every channel has weights of its own, and one channel is the grey image with an axis more."""
+    grey, one, three = (build(kind, Shapes(10, shape, (6, 4))) for shape in ((14, 14), (1, 14, 14), (3, 14, 14)))
+    one.load_state_dict(grey.state_dict())
+    codes = inputs(grey)
+    assert torch.equal(one(codes), grey(codes).unsqueeze(1))
+    channels = three(codes).unbind(1)
+    assert not torch.allclose(channels[0], channels[1])
+    assert not torch.allclose(channels[1], channels[2])
+
+
+@kinds
 @sizes_
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float, 1e-5), (torch.double, 1e-12)], ids=["32", "64"])
 def test_a_batch_is_its_stacked_singles(kind, sizes, dtype, tolerance):
@@ -89,7 +118,7 @@ def test_a_batch_is_its_stacked_singles(kind, sizes, dtype, tolerance):
 @kinds
 @pytest.mark.parametrize("dtype", [torch.float, torch.double, torch.bfloat16], ids=str)
 def test_saving_and_loading_changes_no_bit(kind, dtype, tmp_path):
-    model = build(kind).to(dtype)
+    model = build(kind, SIZES["colour" if dtype == torch.double else "14×14"]).to(dtype)
     model.save_pretrained(tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
     again = decoders.load(tmp_path)
@@ -431,6 +460,7 @@ def test_loading_what_is_missing_or_foreign(saved):
         ({"shapes": {"code_size": "many", "output_shape": [14, 14]}}, "does not describe a decoder"),
         ({"shapes": {"code_size": -3, "output_shape": [14, 14]}}, "does not describe a decoder"),
         ({"shapes": {"code_size": 10, "output_shape": [14]}}, "does not describe a decoder"),
+        ({"shapes": {"code_size": 10, "output_shape": [], "factor_sizes": []}}, "does not describe a decoder"),
         ({"kind": "mpl"}, "(did you mean 'mlp'?)"),
         ({"width": -1}, "greater than or equal to 1"),
         ({"wdith": 4}, "(did you mean 'width'?)"),
@@ -474,11 +504,9 @@ def test_loading_changed_weights(saved):
         ("rendered", {"padding": "replicate"}),
     ],
 )
-def test_several_seeds_at_once_equal_each_alone(kind, parameters):
-    models = [
-        DECODERS.build({"kind": kind, **parameters}, SIZES["rectangular"]).double().initialize(seed)
-        for seed in range(3)
-    ]
+@pytest.mark.parametrize("sizes", ["rectangular", "colour"])
+def test_several_seeds_at_once_equal_each_alone(kind, parameters, sizes):
+    models = [DECODERS.build({"kind": kind, **parameters}, SIZES[sizes]).double().initialize(seed) for seed in range(3)]
     codes = torch.rand(3, 7, 9, dtype=torch.float64)
     together = models[0].stacked_forward(stack_module_state(models)[0], codes)
     for i, model in enumerate(models):
@@ -500,6 +528,8 @@ def test_decoders_with_a_way_of_their_own_use_it():
         ({"depth": 2, "width": 1}, (28, 28)),  # no layer that keeps the side; seed 1 is not dead from the start
         ({"depth": 1, "width": 5}, (14, 11)),  # resized
         ({"depth": 3, "width": 3}, (7, 7)),  # no layer that doubles it
+        ({"depth": 3, "width": 4}, (3, 28, 28)),
+        ({"depth": 2, "width": 3}, (2, 14, 11)),
     ],
 )
 @pytest.mark.parametrize("batch", [1, 6])

@@ -13,6 +13,7 @@ from recombine.core.factors import FactorSpace, cyclic, discrete
 from recombine.core.task import Task
 from recombine.models import decoders
 from recombine.scoring.scores import Scores, score
+from tests.colour import coloured_task
 from tests.scoring.known_models import PLANE, Truth, grey_task, scene_task
 
 METRICS = ("mse", "relative_error", "psnr", "ssim", "position_error", "localization")  # of a grey scene
@@ -229,6 +230,33 @@ def test_table_has_a_row_per_cell():
     assert ((table["split"] == "ood") == scores.is_ood).all()
     held = table[table["split"] == "ood"]
     assert (held["x"].min(), held["x"].max(), held["y"].min(), held["y"].max()) == (4, 7, 4, 7)
+
+
+def test_unavailable_cells_are_never_scored_or_averaged(tmp_path):
+    task = coloured_task()
+    asked = []
+
+    class Watched(Truth):
+        def forward(self, code):
+            asked.append(len(code))
+            return super().forward(code)
+
+    scores = score(Watched(task, shift=0.1), task)
+    gone = ~task.holdout.available.ravel()
+    assert gone.any()
+    assert sum(asked) == (~gone).sum()
+    assert np.isnan(scores.columns["mse"][gone]).all()
+    assert np.allclose(scores.columns["mse"][~gone], 0.01, rtol=1e-4)
+    assert set(scores.split[gone]) == {"unavailable"}
+    summary = scores.summary()
+    assert summary["id", "mse"].cells + summary["ood", "mse"].cells == (~gone).sum()
+    assert summary["id", "mse"].mean == pytest.approx(0.01, rel=1e-4)
+    path = tmp_path / "scores.csv"
+    path.write_text(scores.to_csv())
+    assert next(line for line in path.read_text().splitlines() if "unavailable" in line).endswith(",unavailable,,,,")
+    again = Scores.from_csv(path, task.holdout)
+    assert again.summary().to_json() == summary.to_json()
+    assert not set(scores.draw(50).tolist()) & set(np.flatnonzero(gone))
 
 
 def test_drawn_cells_are_seeded_and_split():

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from recombine.core.errors import InputError, StoreError
 from recombine.core.files import read_json, read_tensors, write_json, write_tensors
+from recombine.core.images import image_axes
 from recombine.core.registry import Family
 from recombine.core.task import Shapes, Task
 from recombine.models.activations import capture, nonlinearities
@@ -20,7 +21,7 @@ D = TypeVar("D", bound="Decoder")
 
 
 class Decoder(nn.Module):
-    """A network from code (batch, code) to image (batch, row, column).
+    """A network from code (batch, code) to output (batch, *output_shape): an image, with channels or not, or a vector.
 
     Layer l, the activation after the l-th nonlinearity, is the output of the module named `layers.l.act`.
 
@@ -37,6 +38,22 @@ class Decoder(nn.Module):
     def __init__(self, shapes: Task | Shapes) -> None:
         super().__init__()
         self.shapes = shapes.shapes if isinstance(shapes, Task) else shapes
+
+    @property
+    def image_axes(self) -> tuple[int, int, int]:
+        """(channels, rows, columns) of the image; an error if the output is none."""
+        axes = image_axes(self.shapes.output_shape)
+        if axes is None:
+            raise InputError(
+                f"{type(self).__name__} is for images of shape (row, column) or (channel, row, column). Got outputs of "
+                f"shape {self.shapes.output_shape}. Use decoder.kind=mlp, which takes any shape.",
+                "decoder.kind",
+            )
+        return axes
+
+    def as_output(self, image: Float[Tensor, "batch channel row column"]) -> Float[Tensor, "batch ..."]:
+        """An image in the shape of the task's outputs: without the channel axis if they have none."""
+        return image.squeeze(1) if len(self.shapes.output_shape) == 2 else image
 
     def initialize(self: D, seed: int) -> D:
         """Set all weights to the seed's initial ones, leaving torch's global random state as it was."""
@@ -88,9 +105,9 @@ def load(folder: str | Path) -> Decoder:
     config = read_json(folder / "config.json")
     try:
         given = config["shapes"]
-        rows, columns = map(int, given["output_shape"])
-        shapes = Shapes(int(given["code_size"]), (rows, columns), tuple(map(int, given["factor_sizes"])))
-        if min(shapes.code_size, *shapes.output_shape, *shapes.factor_sizes) < 1:
+        output_shape, factor_sizes = (tuple(map(int, given[key])) for key in ("output_shape", "factor_sizes"))
+        shapes = Shapes(int(given["code_size"]), output_shape, factor_sizes)
+        if not output_shape or min(shapes.code_size, *output_shape, *factor_sizes) < 1:
             raise ValueError(f"shapes must be at least 1, got {shapes}")
         model: Decoder = DECODERS.build({k: v for k, v in config.items() if k != "shapes"}, shapes)
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, RuntimeError) as error:

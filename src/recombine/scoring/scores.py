@@ -46,7 +46,7 @@ def score(model: nn.Module, task: Task, *, chunk: int = CHUNK) -> Scores:
     metrics = metrics_of(task)
     found: dict[str, list[Tensor]] = {metric.name: [] for metric in metrics}
     truth = TruthMoments()
-    available = available_cells(task.holdout)
+    available = task.holdout.available_cells
     with evaluation_mode(model), torch.no_grad():
         for cells in available.split(chunk):
             values = task.space.values(cells).to(device, precision(model))
@@ -67,12 +67,6 @@ def _targets(task: Task, values: Tensor, outputs: Tensor) -> Tensor:
     """What the outputs are compared with: for a scene of several pictures per cell it may depend on them."""
     nearest = getattr(task.scene, "target_for", None)
     return task.targets(values) if nearest is None or task.inverse else nearest(values, outputs)
-
-
-def available_cells(holdout: Holdout) -> Int[Tensor, " cell"]:
-    """The cells that exist, in order."""
-    available = getattr(holdout, "available", None)
-    return torch.arange(len(holdout.space)) if available is None else torch.from_numpy(np.flatnonzero(available))
 
 
 @dataclass

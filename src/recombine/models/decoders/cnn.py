@@ -21,11 +21,11 @@ FIRST_SIDE = 7
 
 @DECODERS.register("cnn")
 class CNN(Decoder):
-    """Transposed convolutions from a 1×1 code up to the image (SPEC: CNN(depth d, width h)).
+    """Transposed convolutions from a 1×1 code up to the image (CNN(d, h) in Liang et al. 2025).
 
     Layer 1 spreads the code over 7×7 pixels (kernel 7). Then come `depth` layers: kernel 4, stride 2, doubling the
     side until it reaches the image's, kernel 3, stride 1 from there on; ReLU after each. A last kernel-3 layer
-    gives the image, with no nonlinearity. Where the side is not 7·2^k the result is resized (bilinear).
+    gives the image's channels, with no nonlinearity. Where the side is not 7·2^k the result is resized (bilinear).
 
     What is a transposed convolution in the paper is computed here by what equals it and is faster: the first as a
     matrix product, those of stride 1 as convolutions. Their initial weights are distributed as those of the
@@ -41,7 +41,8 @@ class CNN(Decoder):
         super().__init__(shapes)
         layers: OrderedDict[str, nn.Module] = OrderedDict()
         layers["1"] = _layer(Spread(self.shapes.code_size, width))
-        side, goal = FIRST_SIDE, max(self.shapes.output_shape)
+        channels, *sides = self.image_axes
+        side, goal = FIRST_SIDE, max(sides)
         for index in range(2, depth + 2):
             if side < goal:
                 layers[str(index)] = _layer(Doubling(width, width))
@@ -52,17 +53,17 @@ class CNN(Decoder):
             needed = math.ceil(math.log2(goal / FIRST_SIDE))
             raise InputError(
                 f"A CNN of depth {depth} reaches a side of {side} pixels, but the image is "
-                f"{self.shapes.output_shape[0]}×{self.shapes.output_shape[1]}. Use depth ≥ {needed}."
+                f"{sides[0]}×{sides[1]}. Use depth ≥ {needed}."
             )
         self.layers = nn.Sequential(layers)
-        self.out = SameConvolution(width, 1)
+        self.out = SameConvolution(width, channels)
         self.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue] (torch types it keyword-only)
 
-    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
+    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch *channel row column"]:
         self.check_input(code, (self.shapes.code_size,), "codes")
-        return self._resized(self.out(self.layers(code)).squeeze(1))
+        return self._resized(self.out(self.layers(code)))
 
-    def training_forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
+    def training_forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch *channel row column"]:
         """`forward` with fewer passes over memory. It has first derivatives in reverse mode only."""
         if code.device.type != "cpu" or torch.is_autocast_enabled("cpu"):  # not tried on others; mixed precisions
             return self(code)
@@ -72,11 +73,13 @@ class CNN(Decoder):
         parameters = [parameter for part in parts for parameter in (part.weight, part.bias)]
         return self._resized(quick_convolutions(first(code), *parameters))
 
-    def _resized(self, image: Float[Tensor, "batch row column"]) -> Float[Tensor, "batch row2 column2"]:
-        if image.shape[-2:] == self.shapes.output_shape:
-            return image
-        shape = self.shapes.output_shape
-        return F.interpolate(image.unsqueeze(1), shape, mode="bilinear", align_corners=False).squeeze(1)
+    def _resized(
+        self, image: Float[Tensor, "batch channel row column"]
+    ) -> Float[Tensor, "batch *channel row2 column2"]:
+        sides = self.image_axes[1:]
+        if image.shape[-2:] != sides:
+            image = F.interpolate(image, sides, mode="bilinear", align_corners=False)
+        return self.as_output(image)
 
 
 def _layer(linear: nn.Module) -> nn.Module:

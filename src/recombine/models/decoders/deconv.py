@@ -23,8 +23,8 @@ class Deconv(Decoder):
 
     For 28×28 pixels: linear to 7×7 pixels of `width` channels; transposed convolution (kernel 4, stride 2) to 14×14
     and `width` channels, batch norm, ReLU; another one to 28×28 and `width` / 2 channels, batch norm, ReLU; 3×3
-    convolution to one channel (SPEC: rotation study). Sides that are no multiple of 4 are cut at the end. The sigmoid
-    makes the image and is no layer of its own.
+    convolution to the image's channels (Liang et al. 2025, rotation study). Sides that are no multiple of 4 are cut at
+    the end. The sigmoid makes the image and is no layer of its own.
 
     What is followed by batch norm has no bias: the norm would take it out again, and AdamW would let it wander.
     With batch norm the output depends on whether the network is in training or in evaluation mode. Trained and loaded
@@ -42,7 +42,8 @@ class Deconv(Decoder):
     ) -> None:
         super().__init__(shapes)
         self.sigmoid = sigmoid
-        rows, columns = (math.ceil(side / 2**DOUBLINGS) for side in self.shapes.output_shape)
+        image_channels, *sides = self.image_axes
+        rows, columns = (math.ceil(side / 2**DOUBLINGS) for side in sides)
         last = max(1, width // 2)
         self.first = nn.Linear(self.shapes.code_size, width * rows * columns)
         self.small = (rows, columns, width)
@@ -54,13 +55,12 @@ class Deconv(Decoder):
             )
             layers[str(i)] = nn.Sequential(parts)
         self.layers = nn.Sequential(layers)
-        self.out = nn.Conv2d(last, 1, 3, padding=1)
+        self.out = nn.Conv2d(last, image_channels, 3, padding=1)
         self.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue] (torch types it keyword-only)
 
-    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
+    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch *channel row column"]:
         self.check_input(code, (self.shapes.code_size,), "codes")
         small = self.first(code).unflatten(-1, self.small).permute(0, 3, 1, 2)  # channels-last
-        image = self.out(self.layers(small)).squeeze(1)
-        rows, columns = self.shapes.output_shape
-        image = image[:, :rows, :columns]
+        _, rows, columns = self.image_axes
+        image = self.as_output(self.out(self.layers(small))[..., :rows, :columns])
         return image.sigmoid() if self.sigmoid else image

@@ -28,12 +28,13 @@ class Encoder(Decoder):
 
     def __init__(self, shapes: Task | Shapes, width: Count = 128) -> None:
         super().__init__(shapes)
-        channels = (1, *CHANNELS)
+        image_channels, *sides = self.image_axes
+        channels = (image_channels, *CHANNELS)
         layers: OrderedDict[str, nn.Module] = OrderedDict()
         for i, (inputs, outputs) in enumerate(zip(channels, CHANNELS), 1):
             convolution = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
             layers[str(i)] = nn.Sequential(OrderedDict(conv=convolution, act=nn.ReLU()))
-        pixels = math.prod(math.ceil(side / 2 ** len(CHANNELS)) for side in self.shapes.output_shape)
+        pixels = math.prod(math.ceil(side / 2 ** len(CHANNELS)) for side in sides)
         layers[str(len(CHANNELS) + 1)] = nn.Sequential(
             OrderedDict[str, nn.Module](
                 flat=nn.Flatten(), linear=nn.Linear(CHANNELS[-1] * pixels, width), act=nn.ReLU()
@@ -43,6 +44,6 @@ class Encoder(Decoder):
         self.out = nn.Linear(width, self.shapes.code_size)
         self.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
 
-    def forward(self, image: Float[Tensor, "batch row column"]) -> Float[Tensor, "batch code"]:
+    def forward(self, image: Float[Tensor, "batch *channel row column"]) -> Float[Tensor, "batch code"]:
         self.check_input(image, self.shapes.output_shape, "images")
-        return self.out(self.layers(image.unsqueeze(1)))
+        return self.out(self.layers(image.unsqueeze(1) if image.ndim == 3 else image))

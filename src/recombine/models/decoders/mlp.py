@@ -16,7 +16,7 @@ from recombine.models.decoder import DECODERS, Decoder
 
 @DECODERS.register("mlp")
 class MLP(Decoder):
-    """`depth` hidden ReLU layers of `width` units, linear to the pixels (SPEC: MLP(depth d, width h))."""
+    """`depth` hidden ReLU layers of `width` units, linear to outputs of any shape (MLP(d, h) of Liang et al. 2025)."""
 
     stacks = True
 
@@ -34,13 +34,13 @@ class MLP(Decoder):
         )
         self.out = nn.Linear(width, math.prod(self.shapes.output_shape))
 
-    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
+    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch ..."]:
         self.check_input(code, (self.shapes.code_size,), "codes")
         return self.out(self.layers(code)).unflatten(-1, self.shapes.output_shape)
 
     def stacked_forward(
         self, parameters: dict[str, Tensor], code: Float[Tensor, "seed batch code"]
-    ) -> Float[Tensor, "seed batch row column"]:
+    ) -> Float[Tensor, "seed batch ..."]:
         """The forward pass of several seeds at once, units before samples: so no weight gradient is transposed."""
         units = code.mT
         for name in self.layers._modules:

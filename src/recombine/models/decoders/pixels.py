@@ -6,6 +6,7 @@ A pixel's token is a projection of the code plus a fixed two-dimensional sinusoi
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -23,12 +24,12 @@ class Tokens(nn.Module):
 
     positions: Tensor
 
-    def __init__(self, sizes: Shapes, width: int) -> None:
+    def __init__(self, code_size: int, sides: Sequence[int], width: int) -> None:
         super().__init__()
         if width % 4:
             raise InputError(f"Pixel tokens need a width divisible by 4 (sines and cosines of two axes). Got {width}.")
-        self.project = nn.Linear(sizes.code_size, width)
-        rows, columns = (torch.arange(n, dtype=torch.get_default_dtype()) for n in sizes.output_shape)
+        self.project = nn.Linear(code_size, width)
+        rows, columns = (torch.arange(n, dtype=torch.get_default_dtype()) for n in sides)
         rates = 10_000.0 ** (-torch.arange(width // 4) / (width // 4))
         waves = [torch.cat([torch.sin(p[:, None] * rates), torch.cos(p[:, None] * rates)], -1) for p in (rows, columns)]
         by_row = waves[0][:, None].expand(-1, len(columns), -1)
@@ -64,7 +65,7 @@ class Block(nn.Module):
 
 @DECODERS.register("transformer")
 class Transformer(Decoder):
-    """`depth` standard encoder layers over pixel tokens, then one linear value per token. No dropout.
+    """`depth` standard encoder layers over pixel tokens, then one linear value per token and channel. No dropout.
 
     Args:
         shapes: The task, or its shapes.
@@ -85,32 +86,36 @@ class Transformer(Decoder):
         super().__init__(shapes)
         if width % heads:
             raise InputError(f"The transformer's width must be divisible by its heads. Got {width} and {heads}.")
-        self.tokens = Tokens(self.shapes, width)
+        channels, *sides = self.image_axes
+        self.tokens = Tokens(self.shapes.code_size, sides, width)
         self.layers = nn.Sequential(
             OrderedDict((str(i), Block(width, heads, feedforward or 4 * width)) for i in range(1, depth + 1))
         )
-        self.out = nn.Linear(width, 1)
+        self.out = nn.Linear(width, channels)
 
-    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
+    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch *channel row column"]:
         self.check_input(code, (self.shapes.code_size,), "codes")
-        return self.out(self.layers(self.tokens(code))).squeeze(-1).unflatten(-1, self.shapes.output_shape)
+        pixels = self.out(self.layers(self.tokens(code)))
+        return self.as_output(pixels.mT.unflatten(-1, self.image_axes[1:]))
 
 
 @DECODERS.register("pixel_mlp")
 class PixelMLP(Decoder):
-    """A coordinate network: each pixel's token goes through `depth` shared linear + PReLU layers to one value."""
+    """A coordinate network: each pixel's token goes through `depth` shared linear + PReLU layers to its channels."""
 
     def __init__(self, shapes: Task | Shapes, depth: Count = 2, width: Count = 256) -> None:
         super().__init__(shapes)
-        self.tokens = Tokens(self.shapes, width)
+        channels, *sides = self.image_axes
+        self.tokens = Tokens(self.shapes.code_size, sides, width)
         self.layers = nn.Sequential(
             OrderedDict(
                 (str(i), nn.Sequential(OrderedDict(linear=nn.Linear(width, width), act=nn.PReLU())))
                 for i in range(1, depth + 1)
             )
         )
-        self.out = nn.Linear(width, 1)
+        self.out = nn.Linear(width, channels)
 
-    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
+    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch *channel row column"]:
         self.check_input(code, (self.shapes.code_size,), "codes")
-        return self.out(self.layers(self.tokens(code))).squeeze(-1).unflatten(-1, self.shapes.output_shape)
+        pixels = self.out(self.layers(self.tokens(code)))
+        return self.as_output(pixels.mT.unflatten(-1, self.image_axes[1:]))

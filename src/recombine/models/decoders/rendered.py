@@ -60,9 +60,10 @@ class FactorRendered(Decoder):
                 f"The rendered decoder needs a code with one entry per factor value ({sum(self.shapes.factor_sizes)}), "
                 f"such as onehot or bump. Got {self.shapes.code_size} entries."
             )
-        self.renderer = FactorRenderer(self.shapes.factor_sizes, self.shapes.output_shape, rank, channels)
+        image_channels, *sides = self.image_axes
+        self.renderer = FactorRenderer(self.shapes.factor_sizes, sides, rank, channels)
         drawn = channels * len(self.shapes.factor_sizes)
-        widths = [drawn] + [width or drawn] * depth + [1]
+        widths = [drawn] + [width or drawn] * depth + [image_channels]
         replicate = padding == "replicate"
         layers: OrderedDict[str, nn.Module] = OrderedDict()
         for i, (inputs, outputs) in enumerate(pairwise(widths), 1):
@@ -76,13 +77,13 @@ class FactorRendered(Decoder):
             layers[str(i)] = nn.Sequential(OrderedDict([*parts, ("conv", convolution)]))
         self.layers = nn.Sequential(layers)
 
-    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch row column"]:
+    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch *channel row column"]:
         self.check_input(code, (self.shapes.code_size,), "codes")
-        return self.layers(self.renderer(code)).squeeze(1)
+        return self.as_output(self.layers(self.renderer(code)))
 
     def stacked_forward(
         self, parameters: dict[str, Tensor], code: Float[Tensor, "seed batch code"]
-    ) -> Float[Tensor, "seed batch row column"]:
+    ) -> Float[Tensor, "seed batch *channel row column"]:
         """The forward pass of several seeds at once.
 
         A few channels are too few to keep a convolution busy, and grouped convolutions are slow. So the seeds'
@@ -108,7 +109,8 @@ class FactorRendered(Decoder):
                 image = F.conv2d(F.pad(image, (1, 1, 1, 1), mode="replicate"), dense, bias)
             else:
                 image = F.conv2d(image, dense, bias, padding=1)
-        return image.transpose(0, 1)
+        image = image.unflatten(1, (-1, seeds)).movedim(2, 0)  # the seeds to the front
+        return image.squeeze(2) if len(self.shapes.output_shape) == 2 else image
 
     def _draw_stacked(
         self, parameters: dict[str, Tensor], code: Float[Tensor, "seed batch code"]

@@ -90,7 +90,7 @@ class _Convolutions(torch.autograd.Function):
             else:
                 units.append(F.conv2d(units[-1], kernel, bias, padding=1).relu_())
         ctx.save_for_backward(*units, *parameters[::2])
-        return _to_one_channel(units[-1], last) + last_bias
+        return _to_few_channels(units[-1], last) + last_bias[:, None, None]
 
     @staticmethod
     @once_differentiable
@@ -100,8 +100,8 @@ class _Convolutions(torch.autograd.Function):
         (gradient,) = gradients
         layers = len(ctx.saved_tensors) // 2
         units, (*kernels, last) = ctx.saved_tensors[:layers], ctx.saved_tensors[layers:]
-        of_last_bias = gradient.sum().unsqueeze(0)
-        gradient, of_last = _from_one_channel(gradient, units[-1], last)
+        of_last_bias = torch.stack([channel.sum() for channel in gradient.unbind(1)])
+        gradient, of_last = _from_few_channels(gradient, units[-1], last)
         found = [of_last_bias, of_last]  # of the parameters, from the last to the first
         for kernel, below, above in zip(kernels[::-1], units[-2::-1], units[:0:-1]):
             gradient = torch.ops.aten.threshold_backward.grad_input(gradient, above, 0, grad_input=gradient)
@@ -119,44 +119,47 @@ def _doubles(kernel: Tensor) -> bool:
     return kernel.shape[-1] == 4
 
 
-# One channel is too few to keep a convolution busy. So every pixel's units are multiplied with the nine taps of the
-# kernel in one matrix product, and the products are added up where they belong in an image with a border of one pixel.
+# One or three channels are too few to keep a convolution busy. So every pixel's units are multiplied with the nine taps
+# of each channel's kernel in one matrix product, and the products are added up where they belong in an image with a
+# border of one pixel.
 
 
-def _taps(kernel: Tensor) -> Float[Tensor, "tap channel"]:
+def _taps(kernel: Tensor) -> Float[Tensor, "tap_channel unit"]:
     """A pixel's share in the nine pixels of the result around it, from the upper left one to the lower right one."""
-    return kernel[0].flip(1, 2).permute(1, 2, 0).flatten(0, 1)
+    return kernel.flip(2, 3).permute(2, 3, 0, 1).flatten(0, 2)
 
 
-def _pixels(image: Tensor) -> Float[Tensor, "pixel channel"]:
+def _pixels(image: Tensor) -> Float[Tensor, "pixel unit"]:
     return image.permute(0, 2, 3, 1).flatten(0, 2)
 
 
-def _to_one_channel(image: Tensor, kernel: Tensor) -> Float[Tensor, "batch row column"]:
+def _to_few_channels(image: Tensor, kernel: Tensor) -> Float[Tensor, "batch channel row column"]:
     batch, _, rows, columns = image.shape
-    shares = torch.mm(_taps(kernel), _pixels(image).T).view(9, batch, rows, columns)
-    bordered = shares.new_zeros(batch, rows + 2, columns + 2)
+    channels = len(kernel)
+    shares = torch.mm(_taps(kernel), _pixels(image).T).view(9, channels, batch, rows, columns)
+    bordered = shares.new_zeros(channels, batch, rows + 2, columns + 2)
     for tap, share in enumerate(shares):
         i, j = divmod(tap, 3)
-        bordered[:, i : i + rows, j : j + columns].add_(share)
-    return bordered[:, 1:-1, 1:-1]
+        bordered[..., i : i + rows, j : j + columns].add_(share)
+    return bordered[..., 1:-1, 1:-1].transpose(0, 1)
 
 
-def _from_one_channel(gradient: Tensor, image: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
+def _from_few_channels(gradient: Tensor, image: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
     """The gradients of the image and of the kernel."""
-    batch, channels, rows, columns = image.shape
+    batch, units, rows, columns = image.shape
+    channels = len(kernel)
     bordered = F.pad(gradient, (1, 1, 1, 1))
-    around = bordered.unfold(1, rows, 1).unfold(2, columns, 1)  # batch, tap's row, tap's column, row, column
-    around = around.permute(1, 2, 0, 3, 4).reshape(9, -1)
-    of_image = torch.mm(around.T, _taps(kernel)).view(batch, rows, columns, channels).permute(0, 3, 1, 2)
-    of_taps = torch.mm(around, _pixels(image)).view(3, 3, channels)
-    return of_image, of_taps.flip(0, 1).permute(2, 0, 1).unsqueeze(0)
+    around = bordered.unfold(2, rows, 1).unfold(3, columns, 1)  # batch, channel, tap's row, tap's column, row, column
+    around = around.permute(2, 3, 1, 0, 4, 5).reshape(9 * channels, -1)
+    of_image = torch.mm(around.T, _taps(kernel)).view(batch, rows, columns, units).permute(0, 3, 1, 2)
+    of_taps = torch.mm(around, _pixels(image)).view(3, 3, channels, units)
+    return of_image, of_taps.flip(0, 1).permute(2, 3, 0, 1)
 
 
 def quick_convolutions(
-    image: Float[Tensor, "batch channel row column"], *parameters: Tensor
-) -> Float[Tensor, "batch row2 column2"]:
-    """Convolutions with ReLU after each, then one to a single channel.
+    image: Float[Tensor, "batch unit row column"], *parameters: Tensor
+) -> Float[Tensor, "batch channel row2 column2"]:
+    """Convolutions with ReLU after each, then one to a few channels.
 
     Args:
         image: What goes into the first.

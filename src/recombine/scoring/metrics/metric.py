@@ -112,5 +112,5 @@ def distance(outputs: Float[Tensor, "cell ..."], targets: Float[Tensor, "cell ..
 
 def value_range(task: Task) -> float:
     """Length of the range of an image's values."""
-    low, high = getattr(task.scene, "value_range", (0.0, 1.0))
+    low, high = task.scene.value_range
     return float(high - low)

@@ -41,11 +41,7 @@ class PositionError(Metric):
 
 def has_position(task: Task) -> bool:
     """Whether the scene says where in the image its object is."""
-    if image_axes(task.scene.output_shape) is None:
-        return False
-    given = getattr(task.scene, "has_position", None)
-    values = task.space.values(torch.zeros(1, dtype=torch.long))
-    return given if given is not None else task.scene.pixel_offsets(torch.zeros(1, 2), values) is not None
+    return task.scene.has_position and image_axes(task.scene.output_shape) is not None
 
 
 def pixel_offsets(outputs: Tensor, values: Tensor, task: Task) -> Float[Tensor, "cell 2"]:
