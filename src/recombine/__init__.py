@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from recombine.core.factors import FactorSpace
     from recombine.core.plugins import use
     from recombine.core.task import Task
-    from recombine.diagnostics.diagnosis import Diagnosis, diagnose
+    from recombine.diagnostics.diagnose import diagnose
+    from recombine.diagnostics.diagnosis import Diagnosis
+    from recombine.diagnostics.request import DiagnosisRequest
     from recombine.models import decoders
     from recombine.report.notebook import explore
     from recombine.runs import store
@@ -37,11 +39,12 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Diagnosis": "recombine.diagnostics.diagnosis",
+    "DiagnosisRequest": "recombine.diagnostics.request",
     "FactorSpace": "recombine.core.factors",
     "RunConfig": "recombine.runs.config",
     "Store": "recombine.runs.store",
     "Task": "recombine.core.task",
-    "diagnose": "recombine.diagnostics.diagnosis",
+    "diagnose": "recombine.diagnostics.diagnose",
     "explore": "recombine.report.notebook",
     "recipe": "recombine.training.recipe",
     "score": "recombine.scoring.scores",
@@ -64,7 +67,7 @@ _MODULES = {
 }
 
 __all__ = [
-    "Diagnosis", "FactorSpace", "RunConfig", "Store", "Task", "__version__", "decoders", "diagnose",
+    "Diagnosis", "DiagnosisRequest", "FactorSpace", "RunConfig", "Store", "Task", "__version__", "decoders", "diagnose",
     "diagnostics", "encodings", "errors", "explore", "factors", "figures", "holdouts", "recipe", "scenes", "score",
     "store", "sweeps", "train", "train_seeds", "training", "use",
 ]  # fmt: skip

@@ -1,6 +1,5 @@
 """`diagnose` as a user calls it: all parts, what is missing, what is refused, files, figures, the model left alone."""
 
-import inspect
 import json
 import math
 
@@ -12,14 +11,16 @@ from matplotlib.figure import Figure
 from torch import nn
 
 import recombine as rc
-from recombine.core.errors import InputError, StoreError
-from recombine.diagnostics.diagnosis import PARTS, Diagnosis
+from recombine.core.errors import InputError, Missing, StoreError
+from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.model import truth
 from recombine.diagnostics.numerics.geometry import metric_tensor_exact
 from recombine.diagnostics.numerics.kernels import gram_matrices
 from recombine.diagnostics.numerics.probes import linear_probes
 from recombine.diagnostics.numerics.superposition import superposition
+from recombine.diagnostics.part import PARTS as CATALOGUE
 
+PARTS = tuple(CATALOGUE)
 SPACE = rc.FactorSpace(x=8, y=8)
 HOLE = rc.holdouts.centre(SPACE, 3, 5)
 SCENE = rc.scenes.Bump(SPACE)
@@ -106,8 +107,8 @@ def test_too_little_memory_draws_units_and_says_so(model):
 def test_without_truth_what_needs_it_is_missing(model):
     found = rc.diagnose(model, SPACE, CODE, HOLE, progress=False, parts=["errors", "superposition", "complexity"])
     assert not found["errors"].computed
-    assert "no target" in found.missing["errors"]["errors"]
-    assert found["superposition"].missing["truth"] == "no target was given"
+    assert found["errors"].state is Missing.NO_TRUTH
+    assert found.missing["superposition"]["truth"].state is Missing.NO_TRUTH
     assert found.verdict.kind == "cannot tell"
     with pytest.raises(InputError, match="no target was given"):
         found.to_pandas("errors")
@@ -248,7 +249,7 @@ def test_a_callable_and_three_factors():
     assert found.verdict.kind == "composes"
     assert found.layers == ("in", "out")
     assert "{z}" in found["complexity"].table("layers")[1]["grouping"]
-    assert "just another combination" in found["superposition"].missing["input side"]
+    assert found["superposition"].missing["input side"].state is Missing.NOT_APPLICABLE
     for part in PARTS:
         assert isinstance(found.plot(part), Figure)
 
@@ -258,9 +259,9 @@ def test_integer_codes_have_no_exact_geometry_but_all_else():
     model = nn.Sequential(nn.Embedding(8, 6), nn.Flatten(), nn.Tanh(), nn.Linear(12, 9))
     options = {"target": torch.zeros(64, 9), "progress": False, "parts": ["geometry", "probes", "superposition"]}
     found = rc.diagnose(model, SPACE, lambda v: v.long(), HOLE, **options)
-    assert "integers have no derivative" in found.missing["geometry"]["geometry"]
+    assert found["geometry"].state is Missing.NOT_DIFFERENTIABLE
     assert found["probes"].computed
-    assert "cannot be averaged" in found["superposition"].missing["input side"]
+    assert found["superposition"].missing["input side"].state is Missing.NOT_APPLICABLE
     found = rc.diagnose(model, SPACE, lambda v: v.long(), HOLE, geometry="finite difference", **options)
     assert found["geometry"].facts["method"] == "finite difference"
 
@@ -270,7 +271,7 @@ def test_few_held_out_cells_are_marked(model):
     found = rc.diagnose(
         model, SPACE, CODE, few, target=SCENE, progress=False, parts=["probes", "errors", "superposition"]
     )
-    assert "4 OOD cells, fewer than 10" in found["probes"].missing["id_to_ood of x"]
+    assert found["probes"].missing["id_to_ood of x"].state is Missing.TOO_FEW_CELLS
     assert math.isnan(next(r["r2"] for r in found["probes"].rows if r["score"] == "id_to_ood"))
     assert found.verdict.kind == "cannot tell"
     assert "fewer than 5" in found.verdict.explanation
@@ -301,7 +302,7 @@ class Bad(nn.Module):
         ({"layers": "layer.1"}, "no layer 'layer.1'"),
         ({"layers": []}, "No layers were chosen"),
         ({"parts": ["probe"]}, "did you mean 'probes'"),
-        ({"parts": []}, "No part was chosen.*outputs, errors"),
+        ({"parts": []}, "No part was chosen"),
         ({"memory": -5}, "number of bytes.*Got -5"),
         ({"pictures": [0]}, "Not held out: 0"),
         ({"pictures": [27], "holdout": None}, "no hold-out was given"),
@@ -335,11 +336,14 @@ def test_misuse_is_refused_and_the_model_left_alone(given, message):
         assert all(m.training and not m._forward_hooks for m in subject.modules())
 
 
-@pytest.mark.parametrize(("given", "message"), [({"layers": [1]}, "names or patterns.*Got 1"),
+@pytest.mark.parametrize(("given", "message"), [({"layers": [1]}, "by names.*Got 1"),
                                                 ({"memory": "1GB"}, "number of bytes.*Got '1GB'")])  # fmt: skip
-def test_wrong_types_are_refused_without_the_type_checker_too(model, given, message):
+def test_wrong_types_are_refused_without_the_type_checker_too(given, message):
+    request = rc.DiagnosisRequest()
+    for name, value in given.items():
+        object.__setattr__(request, name, value)
     with pytest.raises(InputError, match=message):
-        inspect.unwrap(rc.diagnose)(model, SPACE, CODE, HOLE, progress=False, **given)
+        request.__post_init__()
 
 
 def test_the_model_is_left_as_it_was():
@@ -407,7 +411,7 @@ def test_files_without_a_newer_part_are_read(diagnosis, tmp_path):
     del content["parts"]["outputs"]
     (folder / "diagnosis.json").write_text(json.dumps(content))
     again = Diagnosis.load(folder)
-    assert "diagnose the model again" in again["outputs"].missing["outputs"]
+    assert again["outputs"].state is Missing.NOT_REQUESTED
     assert again["errors"].computed
 
 
@@ -418,7 +422,7 @@ def test_damaged_files_are_refused(diagnosis, tmp_path):
     with pytest.raises(StoreError, match="was changed"):
         Diagnosis.load(folder)
     partial = Diagnosis.load(folder, partial=True)
-    assert "was changed" in partial["probes"].missing["probes"]
+    assert partial["probes"].state is Missing.DAMAGED
     assert partial["errors"].computed
     table.unlink()
     with pytest.raises(StoreError, match="missing"):
@@ -479,7 +483,8 @@ def test_derivatives_that_are_zero_say_what_to_use():
     for model, encode in ((lambda code: net(code).detach().round(), None), (net, lambda v: v.round()),
                           (nn.Sequential(nn.Embedding(8, 3), nn.Flatten()), lambda v: v.long())):  # fmt: skip
         found = rc.diagnose(model, SPACE, encode, HOLE, parts="geometry", progress=False)
-        assert 'geometry="finite difference"' in found.missing["geometry"]["geometry"]
+        assert found["geometry"].state is Missing.NOT_DIFFERENTIABLE
+        assert 'geometry="finite difference"' in found["geometry"].reason
 
 
 def test_exact_geometry_keeps_to_the_memory(model):
@@ -488,7 +493,7 @@ def test_exact_geometry_keeps_to_the_memory(model):
         for memory in (2**13, 2**30)
     )
     assert few.facts["cells_at_once"] < many.facts["cells_at_once"]
-    np.testing.assert_allclose(few.arrays["metric/out"], many.arrays["metric/out"], rtol=1e-4)
+    np.testing.assert_allclose(few.arrays["metric/out"], many.arrays["metric/out"], rtol=1e-3)
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 8, 8), (8, 8, 3), (8, 1, 8)])
@@ -545,4 +550,4 @@ def test_the_trained_combinations_are_a_mixture_of_products():
         [row] = found.parts["complexity"].table("distributions")
         assert row["rank"] == rank
     none = rc.diagnose(model, space, encode, parts="complexity", progress=False).parts["complexity"]
-    assert none.missing["complexity of the trained combinations"] == "no hold-out was given"
+    assert none.missing["complexity of the trained combinations"].state is Missing.NO_HOLDOUT

@@ -11,7 +11,7 @@ import torch
 from sklearn.decomposition import PCA
 
 from recombine import FactorSpace
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, NotComputable
 from recombine.diagnostics.numerics.embeddings import embed, embed_pca, embed_umap
 
 SPACE = FactorSpace(x=8, y=6)
@@ -83,7 +83,7 @@ def test_without_umap_there_is_pca_and_a_note(monkeypatch: pytest.MonkeyPatch) -
     found = embed(activations(10), SPACE)
     assert found.method == "pca"
     assert "umap-learn is not installed" in found.note
-    with pytest.raises(InputError, match="pip install"):
+    with pytest.raises(NotComputable, match="pip install"):
         embed_umap(activations(10), SPACE)
 
 

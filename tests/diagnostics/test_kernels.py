@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 
 from recombine import FactorSpace
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, NotComputable
 from recombine.core.factors import cyclic
 from recombine.core.holdouts import Holdout, centre, corner, mask, random
 from recombine.diagnostics.numerics.grids import draw_cells
@@ -133,7 +133,7 @@ def test_bad_outputs_are_refused(change, message: str) -> None:
 def test_bad_hold_outs_similarities_and_cells_are_refused() -> None:
     space = FactorSpace(x=6, y=5)
     outputs = random_outputs(space)
-    with pytest.raises(InputError, match="needs both"):
+    with pytest.raises(NotComputable, match="needs both"):
         gram_matrices(outputs, space, mask(space, np.zeros((6, 5))))
     with pytest.raises(InputError, match="another space"):
         gram_matrices(outputs, space, centre(FactorSpace(x=5, y=6), 2.0, 3.0))
@@ -251,9 +251,9 @@ def test_agreement_of_constant_and_dark_outputs() -> None:
     outputs = random_outputs(space)
     outputs[12] = 0
     assert agreement(gram_matrices(outputs, space, holdout), "cosine", draws=20).missing == 1
-    with pytest.raises(InputError, match="at least 2 ID and 2 OOD"):
+    with pytest.raises(NotComputable, match="at least 2 ID and 2 OOD"):
         agreement(gram_matrices(np.zeros((25, 4)), space, holdout), "cosine")
-    with pytest.raises(InputError, match="at least 2 ID and 2 OOD"):
+    with pytest.raises(NotComputable, match="at least 2 ID and 2 OOD"):
         agreement(gram_matrices(outputs, space, corner(space, 4.0)), "l2")
 
 
@@ -322,7 +322,7 @@ def test_distances_along_a_cyclic_factor_are_chords() -> None:
 def test_kernel_regression_refuses_what_it_cannot_do() -> None:
     space = FactorSpace(x=3, y=3)
     outputs = random_outputs(space)
-    with pytest.raises(InputError, match="at least 3 ID cells"):
+    with pytest.raises(NotComputable, match="at least 3 ID cells"):
         kernel_regression(outputs, space, mask(space, [[1, 1, 1], [1, 1, 1], [1, 0, 0]]))
     with pytest.raises(InputError, match="above 0"):
         kernel_regression(outputs, space, mask(space, np.eye(3)), lengths=(0.0,))
@@ -369,9 +369,9 @@ def test_spectra_refuse_what_has_none() -> None:
     space = FactorSpace(x=3, y=3)
     with pytest.raises(InputError, match=r"has shape \(9, 9\)"):
         kernel_spectrum(np.ones((8, 8)), space)
-    with pytest.raises(InputError, match="zero everywhere"):
+    with pytest.raises(NotComputable, match="zero everywhere"):
         kernel_spectrum(np.zeros((9, 9)), space)
-    with pytest.raises(InputError, match="NaN"):
+    with pytest.raises(NotComputable, match="NaN"):
         kernel_spectrum(np.full((9, 9), np.nan), space)
-    with pytest.raises(InputError, match="at least two factors"):
+    with pytest.raises(NotComputable, match="at least two factors"):
         kernel_spectrum(np.ones((3, 3)), FactorSpace(x=3))

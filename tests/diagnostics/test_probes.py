@@ -11,7 +11,7 @@ from sklearn.metrics import r2_score
 from torch import nn
 
 import recombine as rc
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Missing
 from recombine.core.factors import cyclic
 from recombine.core.seeds import generator
 from recombine.diagnostics.model.layers import examine
@@ -251,11 +251,11 @@ def test_too_few_cells_are_marked(model):
     for score in ("id_to_ood", "ridge_ood"):
         found = probes["out", "x", score]
         assert math.isnan(found.r2)
-        assert found.missing == "4 OOD cells, fewer than 10"
+        assert found.missing == Missing.TOO_FEW_CELLS
     assert not probes["out", "x", "ridge_cv"].missing
     nearly_all = ~few
     probes = linear_probes(model, SPACE, ramp, nearly_all)
-    assert probes["out", "y", "ridge_cv"].missing == "4 ID cells, fewer than 10"
+    assert probes["out", "y", "ridge_cv"].missing == Missing.TOO_FEW_CELLS
     assert probes["out", "y", "in_sample"].r2 > 0
     tiny = linear_probes(model, rc.FactorSpace(x=2, y=3), ramp)
     assert all(math.isnan(p.r2) and p.missing for p in tiny.table)
@@ -265,13 +265,13 @@ def test_a_factor_that_does_not_vary_is_marked(model):
     wide = rc.FactorSpace(x=9, y=12)
     line = rc.holdouts.gap(wide, "x", 4.0, 4.0)
     probes = linear_probes(model, wide, ramp, line)
-    assert probes["out", "x", "id_to_ood"].missing == "x is the same at all OOD cells"
+    assert probes["out", "x", "id_to_ood"].missing == Missing.DEGENERATE
     assert not probes["out", "y", "id_to_ood"].missing
 
 
 def test_without_holdout_the_ood_scores_are_missing(model):
     probes = linear_probes(model, SPACE, ramp)
-    assert probes["out", "x", "ridge_ood"].missing.startswith("0 OOD cells")
+    assert probes["out", "x", "ridge_ood"].missing == Missing.TOO_FEW_CELLS
     assert probes["out", "x", "ridge_cv"].r2 > 0.9
     table = probes.to_pandas()
     assert len(table) == 4 * 2 * len(SCORES)

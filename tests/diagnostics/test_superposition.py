@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from recombine import FactorSpace
 from recombine.core.encodings import Bump, OneHot, Ramp
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, NotComputable
 from recombine.core.holdouts import Holdout, centre, corner, mask, random
 from recombine.diagnostics.numerics.superposition import superposition, superposition_of_inputs
 
@@ -229,9 +229,9 @@ def test_input_side_refuses_bad_models_and_codes_and_restores_the_model() -> Non
     assert broken.training
     with pytest.raises(InputError, match=r"20 numbers.*Got shape \(8, 2\)"):
         superposition_of_inputs(outputs, lambda code: code, encode, space, holdout)
-    with pytest.raises(InputError, match="NaN or infinite numbers for mean codes"):
+    with pytest.raises(NotComputable, match="NaN or infinite numbers for mean codes"):
         superposition_of_inputs(outputs, lambda c: torch.full((len(c), 20), torch.nan), encode, space, holdout)
-    with pytest.raises(InputError, match="Use the output side"):
+    with pytest.raises(NotComputable, match="Use the output side"):
         superposition_of_inputs(outputs, lambda code: code, lambda v: v.long(), space, holdout)
     with pytest.raises(InputError, match="one code per row"):
         superposition_of_inputs(outputs, lambda code: code, lambda v: v[:3], space, holdout)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from recombine import FactorSpace
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, NotComputable
 from recombine.diagnostics.numerics.anova import variance_components
 from recombine.diagnostics.numerics.tuning import tuning_curves, unit_maps
 
@@ -138,7 +138,7 @@ def test_summary_and_typical_units() -> None:
 def test_bad_input_is_refused() -> None:
     with pytest.raises(InputError, match="activations contain NaN"):
         tuning_curves(ACTIVATIONS * np.nan, SPACE)
-    with pytest.raises(InputError, match="at least two factors"):
+    with pytest.raises(NotComputable, match="at least two factors"):
         tuning_curves(np.ones((5, 2)), FactorSpace(x=5, y=1))
     with pytest.raises(InputError, match="numbered 0 to 9"):
         unit_maps(ACTIVATIONS, SPACE, [10])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from recombine.diagnostics.diagnosis import PARTS
+from recombine.diagnostics.part import PARTS
 from recombine.diagnostics.verdict import THRESHOLDS
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "diagnose.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from recombine.runs.store import Store
 from recombine.studies.framework.claims import CLAIMS
 from recombine.studies.framework.output import Output
 from recombine.studies.framework.profiles import PROFILES
-from recombine.studies.framework.reproduce import judged, listed, trained
+from recombine.studies.framework.reproduce import judged, listed, reasons, trained
 from recombine.studies.framework.study import Runs, discover, select, undiagnosed
 
 STUDIES = discover()
@@ -55,7 +55,7 @@ def test_a_study_runs_and_draws_and_judges_from_saved_rows(key, out, tmp_path):
     declared = {f"{claim}.{asked.name}" for claim in study.claims for asked in CLAIMS[claim].parts}
     assert set(study.effects(part)) <= declared
     saved = {row["claim"]: row for row in json.loads((out / "claims.json").read_text())}
-    for verdict in judged(study, part, SEEDS, listed(part.missing), listed(undiagnosed(part))):
+    for verdict in judged(study, part, SEEDS, listed(reasons(part)), listed(undiagnosed(part))):
         assert saved[verdict["claim"]] == {**verdict, "study": key, "profile": "smoke"}
 
 

@@ -105,7 +105,7 @@ def _run(run: str, out: Path, options: dict[str, Any]) -> Diagnosis:
 
 
 def _own(what: str, options: dict[str, Any]) -> Diagnosis:
-    from recombine.diagnostics.diagnosis import diagnose as diagnose_model
+    from recombine.diagnostics.diagnose import diagnose as diagnose_model
 
     given = _loaded(what)
     model, space, encode, holdout = (given[name] for name in FIELDS[:4])
@@ -155,7 +155,7 @@ def _loaded(what: str) -> dict[str, Any]:
 
 def _draw(found: Diagnosis, folder: Path) -> list[Path]:
     """A picture of every part that can be drawn."""
-    from recombine.core.errors import InputError
+    from recombine.core.errors import RecombineError
 
     drawn = []
     folder.mkdir(parents=True, exist_ok=True)
@@ -164,6 +164,6 @@ def _draw(found: Diagnosis, folder: Path) -> list[Path]:
             try:
                 found.plot(name).savefig(folder / f"{name}.png", dpi=130)
                 drawn.append(folder / f"{name}.png")
-            except InputError as error:
+            except RecombineError as error:
                 say(f"no picture of {name}: {error}", err=True)
     return drawn

@@ -18,6 +18,7 @@ class ProgressBar:
     def __init__(self, title: str, total: int, show: bool | None = None) -> None:
         self.show = sys.stderr.isatty() if show is None else show
         self._note = ""
+        self._begun = 0
         if self.show:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -47,3 +48,8 @@ class ProgressBar:
         if self.show:
             self._note = self._note if note is None else note
             self._bar.update(self._task, completed=step, note=self._note)
+
+    def advance(self, note: str) -> None:
+        """Begin the next step."""
+        self.update(self._begun, note)
+        self._begun += 1

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from recombine.core.errors import InputError, StoreError
+from recombine.core.errors import DamagedError, Missing, StoreError
 from recombine.core.factors import FactorSpace
 from recombine.core.files import file_digest, read_json, read_tensors, write_json, write_tensors, write_text
 from recombine.core.holdouts import HOLDOUTS
 from recombine.core.tables import column_types, from_csv, to_csv
-from recombine.diagnostics.findings import PartResult, json_able
+from recombine.diagnostics.findings import Absence, PartResult, json_able
 from recombine.diagnostics.verdict import Verdict
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
 
-FORMAT = "recombine-diagnosis-1"
+FORMAT = "recombine-diagnosis-2"
 MAIN = "diagnosis.json"
 
 
@@ -37,7 +37,7 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
         files |= {path.name: file_digest(path) for path in written}
     content = {
         "format": FORMAT,
-        "space": [{"name": name, **config} for name, config in _factors(diagnosis.space)],
+        "space": diagnosis.space.to_config(),
         "holdout": None if diagnosis.holdout is None else diagnosis.holdout.config,
         "layers": list(diagnosis.layers),
         "verdict": diagnosis.verdict.to_json(),
@@ -63,10 +63,6 @@ def _files_of(folder: Path) -> set[str]:
     return set()
 
 
-def _factors(space: FactorSpace) -> list[tuple[str, dict[str, Any]]]:
-    return [(name, {"kind": f.kind, "size": f.size, "low": f.low, "step": f.step}) for name, f in space.factors.items()]
-
-
 def read_diagnosis(folder: Path, *, partial: bool = False) -> dict[str, Any]:
     """The fields of a diagnosis; anything missing, changed or foreign is an error.
 
@@ -80,22 +76,23 @@ def read_diagnosis(folder: Path, *, partial: bool = False) -> dict[str, Any]:
             name: reason for name, digest in content["files"].items() if (reason := _damage(folder, name, digest))
         }
         if damaged and not partial:
-            raise StoreError(next(iter(damaged.values())))
-        space = FactorSpace.from_config({f["name"]: {k: v for k, v in f.items() if k != "name"}
-                                         for f in content["space"]})  # fmt: skip
+            raise DamagedError(next(iter(damaged.values())))
+        space = FactorSpace.from_config(content["space"])
         return {
             "space": space,
             "holdout": None if content["holdout"] is None else HOLDOUTS.build(content["holdout"], space),
             "layers": tuple(content["layers"]),
-            "parts": {name: _part(folder, name, given, damaged) for name, given in content["parts"].items()},
+            "parts": {
+                name: _part(folder, name, given, content["files"], damaged) for name, given in content["parts"].items()
+            },
             "verdict": Verdict.from_json(content["verdict"]),
             "facts": content["facts"],
             "source": content["source"],
         }
-    except (KeyError, TypeError, AttributeError, InputError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, StoreError):
             raise
-        raise StoreError(f"{folder / MAIN} cannot be read: {error!r}.") from error
+        raise DamagedError(f"{folder / MAIN} cannot be read: {error!r}.") from error
 
 
 def _damage(folder: Path, name: str, digest: str) -> str:
@@ -107,11 +104,19 @@ def _damage(folder: Path, name: str, digest: str) -> str:
     return ""
 
 
-def _part(folder: Path, name: str, given: dict[str, Any], damaged: dict[str, str]) -> PartResult:
-    """A part, or why it is missing if one of its files is damaged."""
-    files = [f"{name}.safetensors", *(f"{name}-{table}.csv" for table in given["tables"])]
+def _part(
+    folder: Path, name: str, given: dict[str, Any], digests: dict[str, str], damaged: dict[str, str]
+) -> PartResult:
+    """A part, or why it is missing if one of its files is damaged. Only files that the diagnosis lists are read."""
+    files = [f"{name}-{table}.csv" for table in given["tables"]]
+    files += [f"{name}.safetensors"] if given["arrays"] else []
+    unlisted = [file for file in files if file not in digests]
+    if unlisted:
+        raise DamagedError(f"{folder / MAIN} does not list {unlisted[0]!r}. Diagnose the model again.")
     reasons = [damaged[file] for file in files if file in damaged]
-    return PartResult.absent(name, reasons[0]) if reasons else read_part(name, given, folder, folder)
+    if reasons:
+        return PartResult.absent(name, Missing.DAMAGED, reasons[0])
+    return read_part(name, given, folder, folder)
 
 
 def write_part(part: PartResult, tables: Path, arrays: Path) -> tuple[dict[str, Any], list[Path]]:
@@ -124,7 +129,8 @@ def write_part(part: PartResult, tables: Path, arrays: Path) -> tuple[dict[str, 
     if part.arrays:
         files.append(arrays / f"{part.name}.safetensors")
         write_tensors(files[-1], {n: torch.from_numpy(np.ascontiguousarray(a)) for n, a in part.arrays.items()})
-    entry = {"tables": types, "arrays": list(part.arrays), "facts": json_able(part.facts), "missing": part.missing}
+    missing = {what: {"state": why.state.value, "reason": why.reason} for what, why in part.missing.items()}
+    entry = {"tables": types, "arrays": list(part.arrays), "facts": json_able(part.facts), "missing": missing}
     return entry, files
 
 
@@ -135,6 +141,5 @@ def read_part(name: str, given: dict[str, Any], tables: Path, arrays: Path) -> P
         for table, types in given["tables"].items()
     }
     found = read_tensors(arrays / f"{name}.safetensors")[0] if given["arrays"] else {}
-    return PartResult(
-        name, rows, {n: found[n].numpy() for n in given["arrays"]}, given["facts"], dict(given["missing"])
-    )
+    missing = {what: Absence(Missing(why["state"]), why["reason"]) for what, why in given["missing"].items()}
+    return PartResult(name, rows, {n: found[n].numpy() for n in given["arrays"]}, given["facts"], missing)

@@ -1,46 +1,70 @@
-"""One part of a diagnosis: tables, arrays, facts, and what is missing and why. Plain enough to be written as files."""
+"""What one part of a diagnosis found: tables, arrays, facts, and what is missing and why. Written as plain files."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.core.tables import Rows
 
 if TYPE_CHECKING:
     import pandas
 
 
+class Absence(NamedTuple):
+    """Why something is missing: a state for programs, a reason for people."""
+
+    state: Missing
+    reason: str
+
+    @classmethod
+    def of(cls, error: NotComputable) -> Absence:
+        return cls(error.state, error.reason)
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 @dataclass(frozen=True, eq=False)
 class PartResult:
-    """What one diagnostic found.
+    """What one part found.
 
     Attributes:
         name: Which one.
         tables: By name, the main one first; each a list of rows with the same columns.
         arrays: By name; those of a layer are called `what/layer`.
         facts: How it was computed: settings, draws, methods. JSON-able.
-        missing: What could not be told → why. The part's own name stands for all of it.
+        missing: What could not be computed → why. The part's own name stands for all of it.
     """
 
     name: str
     tables: dict[str, Rows] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, Absence] = field(default_factory=dict)
 
     @classmethod
-    def absent(cls, name: str, reason: str) -> PartResult:
-        return cls(name, missing={name: reason})
+    def absent(cls, name: str, state: Missing, reason: str) -> PartResult:
+        return cls(name, missing={name: Absence(state, reason)})
 
     @property
     def computed(self) -> bool:
         return self.name not in self.missing
+
+    @property
+    def state(self) -> Missing | None:
+        """Why all of it is missing; None if it was computed."""
+        return None if self.computed else self.missing[self.name].state
+
+    @property
+    def reason(self) -> str:
+        """The explanation beside `state`; empty if it was computed."""
+        return "" if self.computed else self.missing[self.name].reason
 
     @property
     def rows(self) -> Rows:
@@ -50,7 +74,7 @@ class PartResult:
     def table(self, name: str | None = None) -> Rows:
         """A table by name; the main one unless given."""
         if not self.computed:
-            raise InputError(f"The part {self.name!r} is missing: {self.missing[self.name]}")
+            raise InputError(f"The part {self.name!r} is missing: {self.reason}")
         name = next(iter(self.tables)) if name is None else name
         if name not in self.tables:
             raise InputError(f"The part {self.name!r} has no table {name!r}. Tables: {', '.join(self.tables)}.")

@@ -42,7 +42,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from recombine.diagnostics.findings import PartResult
+
+if TYPE_CHECKING:
+    from recombine.diagnostics.inputs import DiagnosisInputs
 
 Kind = Literal["composes", "superposes", "fails otherwise", "cannot tell"]
 LEARNT, RIGHT, WRONG = 0.5, 0.1, 0.5
@@ -249,3 +254,32 @@ def _without_truth(e: Evidence) -> tuple[Kind, str]:
     return "cannot tell", (
         f"unseen outputs are no sums of remembered ones; whether they are right needs the truth. {sums}{alike}"
     )
+
+
+def verdict_of(parts: Mapping[str, PartResult], inputs: DiagnosisInputs) -> Verdict:
+    """Gather the evidence from the parts and judge it; the errors count also where they were not asked for."""
+    superposition = parts["superposition"]
+    if not superposition.computed:
+        return Verdict("cannot tell", f"the superposition test is missing: {superposition.reason}")
+    [row] = [r for r in superposition.table("summary") if r["side"] == "output" and r["centred"]]
+    [sums] = superposition.table("remembered")
+    numbers: dict[str, Any] = {
+        "ood_cells": row["n_cells"],
+        "cosine_truth": row["cosine_truth"],
+        "superposition": sums["share"],
+        "unrelated": sums["unrelated"],
+        "trained": sums["trained"],
+        "truth_superposition": sums["truth"],
+        "blank": sums["blank"],
+    }
+    if inputs.truth is not None:
+        from recombine.diagnostics.part import PARTS
+
+        errors = parts["errors"] if parts["errors"].computed else PARTS["errors"].compute(inputs)
+        relative = {r["cells"]: r["relative"] for r in errors.rows}
+        numbers |= {"id_error": relative["id"], "ood_error": relative["ood"]}
+    if parts["kernels"].computed:
+        for agreeing in parts["kernels"].table("agreement"):
+            if agreeing["similarity"] == "cosine":
+                numbers |= {"agreement": agreeing["correlation"], "agreement_p": agreeing["p_value"]}
+    return judge(Evidence(**numbers))

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recombine.core.errors import InputError, StoreError
+from recombine.core.errors import InputError, Missing, StoreError
 from recombine.core.files import read_json
-from recombine.diagnostics.diagnosis import NOT_CHOSEN, NOT_WRITTEN, Diagnosis
-from recombine.diagnostics.diagnosis import PARTS as ALL_PARTS
+from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.diagnosis_files import MAIN
+from recombine.diagnostics.part import PARTS as ALL_PARTS
 from recombine.report.labels import name_runs
 from recombine.runs.store import RUN_ID, Store, StoredRun
 
@@ -255,27 +255,24 @@ def _diagnosed(run: StoredRun) -> Diagnosis:
         return run.diagnose(parts=[part for part in ALL_PARTS if part in held or part in PARTS])
     if all(_kept(found, part) for part in PARTS):
         return found
-    chosen = {part for part in ALL_PARTS if found[part].missing.get(part) not in (NOT_CHOSEN, NOT_WRITTEN)}
-    method = read_json(folder / MAIN)["parts"].get("geometry", {}).get("facts", {}).get("method", "exact")
+    chosen = {part for part in ALL_PARTS if found[part].state is not Missing.NOT_REQUESTED}
     return run.diagnose(
         parts=[part for part in ALL_PARTS if part in chosen or part in PARTS],
         layers=list(found.layers),
-        geometry=method,
-        **{key: found.facts[key] for key in ("seed", "memory") if key in found.facts},
+        **{key: found.facts[key] for key in ("geometry", "seed", "memory")},
     )
 
 
 def _note_damage(found: Collected, what: str, diagnosis: Diagnosis) -> None:
     for part in PARTS:
-        reason = diagnosis[part].missing.get(part, "")
-        if reason not in (NOT_CHOSEN, NOT_WRITTEN) and reason.endswith("Diagnose the model again."):
+        if diagnosis[part].state is Missing.DAMAGED:
+            reason = diagnosis[part].reason
             found.notes.append(f"The {part} of {what} are not shown: {reason} With --diagnose this command does it.")
 
 
 def _kept(diagnosis: Diagnosis, part: str) -> bool:
     """Whether a part is there, or could not be computed, which doing it again would not change."""
-    reason = diagnosis[part].missing.get(part, "")
-    return not any(words in reason for words in ("not among the parts", "before this part existed", "again"))
+    return diagnosis[part].state not in (Missing.NOT_REQUESTED, Missing.DAMAGED)
 
 
 def _read_table(found: Collected, path: Path) -> None:

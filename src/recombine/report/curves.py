@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from recombine.diagnostics.summary import by_layer
+from recombine.diagnostics.overview import by_layer
 from recombine.report.collect import Model, Table
 from recombine.report.labels import distinct_names, groups_of, under_given_names
 from recombine.runs.store import StoredRun

@@ -136,7 +136,7 @@ def model_json(model: Model, blobs: Blobs, units: int = UNITS) -> dict[str, Any]
         "run": None if model.run is None else model.run.id,
         "verdict": {"kind": diagnosis.verdict.kind, "explanation": diagnosis.verdict.explanation},
         "layers": list(diagnosis.layers),
-        "missing": {name: part.missing[name] for name, part in parts.items() if not part.computed},
+        "missing": {name: part.reason for name, part in parts.items() if not part.computed},
     }
     if parts["outputs"].computed:
         content["output"] = blobs.add(_pictures(parts["outputs"].arrays["output"]), f"{block}, outputs", curve="root")
@@ -151,8 +151,7 @@ def model_json(model: Model, blobs: Blobs, units: int = UNITS) -> dict[str, Any]
                 for name in diagnosis.space.names
             ]
         else:
-            reason = parts["superposition"].missing.get("input side", "the files hold none; diagnose the model again")
-            content["missing"]["input side"] = reason
+            content["missing"]["input side"] = str(parts["superposition"].missing["input side"])
     content |= _maps(diagnosis, blobs, f"{block}, maps")
     if parts["tuning"].computed:
         content["units"] = _units(diagnosis, blobs, f"{block}, units", units)

@@ -20,7 +20,7 @@ def kernel_json(model: Model, blobs: Blobs) -> dict[str, Any]:
     """
     part = model.diagnosis["kernels"]
     if not part.computed:
-        return {"missing": part.missing["kernels"]}
+        return {"missing": part.reason}
     cells, n_id = part.arrays["cells"], int(part.facts["n_id"])
     step = -(-len(cells) // MOST_CELLS)
     kept = np.concatenate([np.arange(0, n_id, step), np.arange(n_id, len(cells), step)])

@@ -114,7 +114,7 @@ class StoredRun:
         Parts kept from an earlier diagnosis of the same weights stay if its settings were the same. If they were not,
         it is replaced by a result that has all its parts, and left alone (the result says so) by one that lacks some.
         """
-        from recombine.diagnostics.diagnosis import diagnose
+        from recombine.diagnostics.diagnose import diagnose
 
         task = self.task
         found = diagnose(self.model, task.space, task.inputs, task.holdout, target=task.targets, **options)

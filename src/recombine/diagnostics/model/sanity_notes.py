@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Int, Shaped
 from torch import Tensor
@@ -11,7 +13,7 @@ from recombine.diagnostics.model.layers import IN, OUT, Subject
 SAME = 1e-3  # difference, relative to the largest output, that rounding may make
 
 
-def sanity_notes(subject: Subject, layers: str | list[str] | None) -> list[str]:
+def sanity_notes(subject: Subject, layers: Sequence[str] | None) -> list[str]:
     """What makes the numbers doubtful or fewer than expected, found by running a few cells in three ways."""
     notes = []
     if layers is None and not set(subject.layers) - {IN, OUT}:

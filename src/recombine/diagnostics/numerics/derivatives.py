@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.func import jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from recombine.core.errors import InputError, RecombineError
+from recombine.core.errors import InputError, Missing, NotComputable, RecombineError
 from recombine.diagnostics.model.layers import Subject
 
 BLOCK = 4096  # units summed in the model's own precision before the sum goes on in float64
@@ -70,9 +70,10 @@ def choose_rung(subject: Subject, derivative_methods: Sequence[str] | None = Non
             raise
         except Exception as error:
             reasons.append(f"{derivative_method}: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
-    raise InputError(
+    raise NotComputable(
+        Missing.NOT_DIFFERENTIABLE,
         'The model has no exact derivative by the factors; use geometry="finite difference" '
-        "(metric_tensor_finite_difference). Tried:\n  " + "\n  ".join(reasons)
+        "(metric_tensor_finite_difference). Tried:\n  " + "\n  ".join(reasons),
     )
 
 

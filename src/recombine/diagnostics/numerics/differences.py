@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from recombine.core.errors import InputError
+from recombine.core.errors import Missing, NotComputable
 from recombine.core.factors import Factor, FactorSpace
 from recombine.diagnostics.model.layers import Subject
 from recombine.diagnostics.numerics.derivatives import gram_of_columns
@@ -85,9 +85,10 @@ def check_differences(space: FactorSpace) -> None:
     """Raise if a factor has a single value, which has no neighbour."""
     for name, factor in space.factors.items():
         if factor.size < 2:
-            raise InputError(
+            raise NotComputable(
+                Missing.NOT_APPLICABLE,
                 f"Finite differences need at least 2 values of every factor. Got 1 of {name!r}. "
-                "Use metric_tensor_exact, or leave the factor out of the space."
+                "Use metric_tensor_exact, or leave the factor out of the space.",
             )
 
 

@@ -15,13 +15,13 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.diagnostics.numerics.grids import BLOCK, GridArray, as_rows, blocks, enumerate_blocks
 
 NEIGHBOURS, MIN_DIST = 15, 0.1
 EXACT_SIDE = 4096  # beyond this many cells and units alike, PCA is computed by seeded subspace iteration
-NO_UMAP = "umap-learn is not installed (pip install 'recombine[umap]'); this is PCA."
+NO_UMAP = "umap-learn is not installed (pip install 'recombine[umap]')."
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,8 @@ def embed_umap(
     """UMAP of the activations (Liang et al. 2025: 15 neighbours, min_dist 0.1), seeded and so single-threaded.
 
     Raises:
-        InputError: if umap-learn is not installed, or if there are not more cells than neighbours.
+        NotComputable: if umap-learn is not installed.
+        InputError: if there are not more cells than neighbours.
     """
     rows = as_rows(activations, space, "activations")
     if not 2 <= neighbours < len(rows) or not 1 <= dimensions < len(rows) - 1:
@@ -150,7 +151,7 @@ def embed_umap(
     try:
         from umap import UMAP  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise InputError(f"UMAP needs umap-learn: pip install 'recombine[umap]', or use PCA. ({error})") from error
+        raise NotComputable(Missing.NOT_INSTALLED, f"{NO_UMAP} ({error})") from error
     # On a grid many neighbours are equally far. Rounding errors, which differ from call to call, must not decide those
     # ties: UMAP is given the distances, to six digits of the largest.
     numbers = rows.double()
@@ -176,13 +177,13 @@ def embed(activations: GridArray, space: FactorSpace, *, dimensions: int = 2, se
     from importlib.util import find_spec
 
     if find_spec("umap") is None:
-        note = NO_UMAP
+        note = f"{NO_UMAP} This is PCA."
     elif len(space) <= NEIGHBOURS:
         note = f"{len(space)} cells are too few for UMAP with {NEIGHBOURS} neighbours; this is PCA."
     else:
         try:
             return embed_umap(activations, space, dimensions=dimensions, seed=seed)
-        except InputError as error:  # installed, and yet not to be imported
+        except NotComputable as error:  # installed, and yet not to be imported
             note = f"No UMAP, this is PCA: {error}"
     found = embed_pca(activations, space, dimensions=dimensions, seed=seed)
     return Embedding(found.method, found.points, found.explained, " ".join(filter(None, [note, found.note])))

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from recombine.core.errors import InputError
+from recombine.core.errors import Missing, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.core.statistics import ratio
 from recombine.diagnostics.model.layers import IN, MEMORY, OUT, Encode, Subject, examine
@@ -283,8 +283,9 @@ def metric_tensor_exact(
     with observing(model, encode):
         subject = examine(model, space, encode, layers=layers)
         if not subject.code_dtype.is_floating_point:
-            raise InputError(
-                f"The codes are of type {subject.code_dtype}, and integers have no derivative. {USE_DIFFERENCES}"
+            raise NotComputable(
+                Missing.NOT_DIFFERENTIABLE,
+                f"The codes are of type {subject.code_dtype}, and integers have no derivative. {USE_DIFFERENCES}",
             )
         derivative_method = choose_rung(subject, None if derivative_method is None else (derivative_method,))
         budget = memory * ROWS_SHARE if derivative_method == "reverse rows" else memory // (1 + space.n_factors)
@@ -331,17 +332,20 @@ def metric_tensor_finite_difference(
 def _check_dependence(metrics: dict[str, torch.Tensor], what: str) -> None:
     if IN in metrics and not bool(metrics[IN].any()):
         hint = f" Does `encode` round? {USE_DIFFERENCES}" if what == "derivative" else ""
-        raise InputError(f"The code does not depend on the factors: its {what} is 0 at every cell.{hint}")
+        state = Missing.NOT_DIFFERENTIABLE if what == "derivative" else Missing.DEGENERATE
+        raise NotComputable(state, f"The code does not depend on the factors: its {what} is 0 at every cell.{hint}")
     if OUT in metrics and not bool(metrics[OUT].any()):
         if what == "derivative":
-            raise InputError(
+            raise NotComputable(
+                Missing.NOT_DIFFERENTIABLE,
                 "The derivative of the model's output by every factor is 0 at every cell: it is detached, rounded, of "
                 "an integer type, constant, or all its units are dead. If it changes from cell to cell: "
-                f"{USE_DIFFERENCES}"
+                f"{USE_DIFFERENCES}",
             )
-        raise InputError(
+        raise NotComputable(
+            Missing.DEGENERATE,
             f"The model's output does not depend on the code: its {what} by every factor is 0 at every cell. "
-            "Is it constant, or are all its units dead?"
+            "Is it constant, or are all its units dead?",
         )
 
 

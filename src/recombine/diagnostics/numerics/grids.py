@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.core.memory import give_back_freed_memory
@@ -100,9 +100,10 @@ def id_and_ood(holdout: Holdout, space: FactorSpace) -> tuple[Bool[Tensor, " cel
     if holdout.space != space:
         raise InputError(f"The hold-out belongs to another space. Got {holdout.space}, expected {space}.")
     if holdout.n_ood == 0 or holdout.n_id == 0:
-        raise InputError(
+        raise NotComputable(
+            Missing.NO_HOLDOUT,
             f"This part compares held-out with trained combinations and needs both. "
-            f"Got {holdout.n_id} ID and {holdout.n_ood} OOD cells."
+            f"Got {holdout.n_id} ID and {holdout.n_ood} OOD cells.",
         )
     return torch.from_numpy(holdout.id_mask.reshape(-1)), torch.from_numpy(holdout.ood_mask.reshape(-1))
 

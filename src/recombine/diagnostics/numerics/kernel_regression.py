@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.core.statistics import ratio
@@ -99,8 +99,9 @@ def kernel_regression(
     chosen = torch.arange(len(space)) if cells is None else cells.unique()
     trained, held = chosen[id_mask[chosen]], chosen[ood_mask[chosen]]
     if len(trained) < 3 or len(held) == 0:
-        raise InputError(
-            f"Kernel regression needs at least 3 ID cells and 1 OOD cell. Got {len(trained)} and {len(held)}."
+        raise NotComputable(
+            Missing.TOO_FEW_CELLS,
+            f"Kernel regression needs at least 3 ID cells and 1 OOD cell. Got {len(trained)} and {len(held)}.",
         )
     known, wanted = rows[trained].double(), rows[held].double()
     among = factor_distances(space, trained, trained)

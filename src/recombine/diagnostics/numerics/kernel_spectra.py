@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.diagnostics.numerics.tensor_rank import EXACT, INITS, rank_search
 
@@ -56,9 +56,13 @@ def kernel_tensor(
             f"Got {tuple(matrix.shape)}."
         )
     if matrix.numel() > LARGEST_KERNEL:
-        raise InputError(f"A kernel of {len(space)} cells is too large to take apart. Use a coarser grid.")
+        raise NotComputable(
+            Missing.TOO_LARGE, f"A kernel of {len(space)} cells is too large to take apart. Use a coarser grid."
+        )
     if not bool(matrix.isfinite().all()):
-        raise InputError("The kernel contains NaN or infinite numbers (an all-zero output has no cosine).")
+        raise NotComputable(
+            Missing.DEGENERATE, "The kernel contains NaN or infinite numbers (an all-zero output has no cosine)."
+        )
     n = space.n_factors
     pairs = matrix.reshape(*space.shape, *space.shape).permute([a for i in range(n) for a in (i, n + i)])
     return pairs.reshape([size**2 for size in space.shape])
@@ -79,11 +83,11 @@ def kernel_spectrum(
         InputError: for one factor, a wrong shape, NaN, a zero kernel or more than 4096 cells.
     """
     if space.n_factors < 2:
-        raise InputError(f"A kernel mixes at least two factors. Got {space}.")
+        raise NotComputable(Missing.NOT_APPLICABLE, f"A kernel mixes at least two factors. Got {space}.")
     tensor = kernel_tensor(kernel, space)
     search = rank_search(tensor, epsilon=epsilon, largest=largest, inits=inits, seed=seed)
     if not search.weights.any():
-        raise InputError("The kernel is zero everywhere and has no spectrum.")
+        raise NotComputable(Missing.DEGENERATE, "The kernel is zero everywhere and has no spectrum.")
     participation, entropy = effective_ranks(search.weights)
     method: Literal["schmidt", "cp"] = "schmidt" if space.n_factors == 2 else "cp"
     return KernelSpectrum(

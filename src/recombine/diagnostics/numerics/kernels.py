@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.core.seeds import generator
@@ -111,7 +111,7 @@ def _inner_products(rows: Shaped[Tensor, "cell feature"]) -> Float[Tensor, "cell
     total = torch.zeros(len(rows), len(rows), dtype=torch.float64)
     for block in blocks(rows):
         total.addmm_(block, block.T)
-    return total
+    return total.add_(total.T.clone()).mul_(0.5)  # matrix products are symmetric up to rounding only
 
 
 def _cosine(products: Float[Tensor, "cell cell"]) -> Float[Tensor, "cell cell"]:
@@ -216,9 +216,10 @@ def agreement(
     missing = int((~rows).sum())
     measured, trained, ood = measured[rows][:, columns], trained[columns], ood[rows]
     if len(ood) < 2 or len(trained) < 2:
-        raise InputError(
+        raise NotComputable(
+            Missing.TOO_FEW_CELLS,
             f"Agreement needs at least 2 ID and 2 OOD cells with a defined {similarity} similarity. "
-            f"Got {len(trained)} and {len(ood)}."
+            f"Got {len(trained)} and {len(ood)}.",
         )
     table = _SharedSums(space, measured, trained)
     coordinates = space.coordinates(ood)

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.diagnostics.numerics.anova import Term, subsets, variance_components
 from recombine.diagnostics.numerics.grids import BLOCK, GridArray, as_rows, blocks
@@ -88,7 +88,9 @@ def partial_factorization(
     theta = by_unit.sum(1)
     mean_square = sum(float(slab.square().sum()) for slab in blocks(rows, block)) / len(space)
     if float(theta.sum()) <= 1e-24 * mean_square:
-        raise InputError("The representation does not vary over the grid, so there is nothing to factorize.")
+        raise NotComputable(
+            Missing.DEGENERATE, "The representation does not vary over the grid, so there is nothing to factorize."
+        )
     return _expansion(terms, theta, space, weight)
 
 
@@ -109,7 +111,9 @@ def partial_factorization_of_kernel(
     chosen = [tensor[tuple(int(axis in term) for axis in range(space.n_factors))] for term in terms]
     theta = torch.stack(chosen) / len(space)
     if float(theta.abs().sum()) <= 1e-12 * size:
-        raise InputError("The kernel is the same for all pairs of cells, so there is nothing to factorize.")
+        raise NotComputable(
+            Missing.DEGENERATE, "The kernel is the same for all pairs of cells, so there is nothing to factorize."
+        )
     return _expansion(terms, theta, space, weight)
 
 
@@ -175,7 +179,9 @@ def grouping_of(expansion: PartialFactorization, *, tolerance: float = TOLERANCE
 
 def _check_search(n_factors: int, tolerance: float) -> None:
     if n_factors > MOST_FACTORS:
-        raise InputError(f"Groupings are searched for up to {MOST_FACTORS} factors. Got {n_factors}.")
+        raise NotComputable(
+            Missing.TOO_LARGE, f"Groupings are searched for up to {MOST_FACTORS} factors. Got {n_factors}."
+        )
     if not 0 <= tolerance < 1:
         raise InputError(f"The tolerance is a share of the variance, at least 0 and below 1. Got {tolerance}.")
 

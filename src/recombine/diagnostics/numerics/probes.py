@@ -31,7 +31,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Missing
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.core.seeds import generator
@@ -72,7 +72,8 @@ class Probe:
         fitted: Number of cells fitted (for ridge_cv: ID cells, of which each fit leaves one fold out).
         scored: Number of cells scored.
         penalty: Ridge only.
-        missing: Why there is no number; empty if there is one.
+        missing: State of a missing number (a `Missing`); empty if there is one.
+        reason: Why there is no number; empty if there is one.
     """
 
     layer: str
@@ -84,6 +85,7 @@ class Probe:
     scored: int
     penalty: float = math.nan
     missing: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,11 +334,12 @@ def _probes(
     table = []
     errors = torch.full((len(targets), n), math.nan, dtype=torch.float64)
     for row, (factor, y) in enumerate(targets.items()):
-        if within is not None and not _missing(factor, "ID", y[:n_id]):
+        if within is not None and not _missing(factor, "ID", y[:n_id])[0]:
             new = y[n_id:] - within.predict(y[:n_id], tried[factor].penalty)
             errors[row] = torch.linalg.vector_norm(torch.cat([tried[factor].residuals, new]), dim=1)
         for score, (fit, scored) in _SPLITS.items():
-            missing = _missing(factor, fit, y[splits[fit]]) or _missing(factor, scored, y[splits[scored]])
+            found = (_missing(factor, name, y[splits[name]]) for name in (fit, scored))
+            missing, reason = next((pair for pair in found if pair[0]), ("", ""))
             r2, penalty = math.nan, math.nan
             if not missing and score == "in_sample":
                 r2 = 1.0 if whole is None else r_squared(y, whole.predict(y))
@@ -347,17 +350,19 @@ def _probes(
                     found = within.predict(y[splits["ID"]], penalty if score == "ridge_ood" else 0.0)
                     r2 = r_squared(y[splits["OOD"]], found)
             counts = [splits[name].stop - splits[name].start for name in (fit, scored)]
-            table.append(Probe(layer, units, factor, score, r2, *counts, penalty=penalty, missing=missing))
+            table.append(
+                Probe(layer, units, factor, score, r2, *counts, penalty=penalty, missing=missing, reason=reason)
+            )
     return table, errors
 
 
-def _missing(factor: str, name: str, y: Tensor) -> str:
-    """Why a set of cells can be neither fitted nor scored; empty if it can."""
+def _missing(factor: str, name: str, y: Tensor) -> tuple[str, str]:
+    """State and reason if a set of cells can be neither fitted nor scored; both empty if it can."""
     if len(y) < FEWEST_CELLS:
-        return f"{len(y)} {name} cells, fewer than {FEWEST_CELLS}"
+        return Missing.TOO_FEW_CELLS.value, f"{len(y)} {name} cells, fewer than {FEWEST_CELLS}"
     if bool((y == y[0]).all()):
-        return f"{factor} is the same at all {name} cells"
-    return ""
+        return Missing.DEGENERATE.value, f"{factor} is the same at all {name} cells"
+    return "", ""
 
 
 class CrossValidated(NamedTuple):

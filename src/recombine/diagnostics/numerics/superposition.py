@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.diagnostics.model.layers import Encode
@@ -229,8 +229,9 @@ def _mean_codes(
         if not isinstance(codes, Tensor) or len(codes) != len(cells):
             raise InputError(f"The encoding must give a tensor with one code per row of values. Got {_shown(codes)}.")
         if not codes.is_floating_point():
-            raise InputError(
-                f"The input side averages codes, which needs real numbers. Got {codes.dtype}. Use the output side."
+            raise NotComputable(
+                Missing.NOT_APPLICABLE,
+                f"The input side averages codes, which needs real numbers. Got {codes.dtype}. Use the output side.",
             )
         shape = tuple(codes.shape[1:])
         flat = codes.detach().cpu().double().reshape(len(codes), -1)
@@ -257,7 +258,7 @@ def _decode(model: Model, codes: Float[Tensor, "value ..."], features: int) -> T
             f"{len(codes)} codes. Got {_shown(made)}."
         )
     if not bool(made.isfinite().all()):
-        raise InputError("The model gives NaN or infinite numbers for mean codes.")
+        raise NotComputable(Missing.NOT_APPLICABLE, "The model gives NaN or infinite numbers for mean codes.")
     return made.detach().cpu().double().reshape(len(made), -1)
 
 

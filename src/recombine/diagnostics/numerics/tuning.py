@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.diagnostics.numerics.anova import Term, variance_components
 from recombine.diagnostics.numerics.grids import BLOCK, GridArray, as_rows, enumerate_blocks
@@ -154,7 +154,9 @@ def tuning_curves(
     """
     rows = as_rows(activations, space, "activations")
     if sum(size > 1 for size in space.shape) < 2:
-        raise InputError(f"Tuning needs at least two factors with more than one value. Got {space}.")
+        raise NotComputable(
+            Missing.NOT_APPLICABLE, f"Tuning needs at least two factors with more than one value. Got {space}."
+        )
     terms, by_unit = components or variance_components(rows, space, block=block)
     main = torch.stack([by_unit[terms.index((axis,))] for axis in range(space.n_factors)])
     total = by_unit.sum(0)

@@ -162,9 +162,9 @@ def _study(
         part = _rows(study, output, profile, seeds, runs)
         report.failed |= undiagnosed(part)
         failures |= undiagnosed(part)
-        for name, why in {**undiagnosed(part), **part.missing}.items():
+        for name, why in {**undiagnosed(part), **reasons(part)}.items():
             say(f"  {name}: {why}")
-        reason = listed(part.missing)
+        reason = listed(reasons(part))
         if any(part.tables.values()):
             report.figures += output.draw(study, part)
     except TrainingInterrupted:
@@ -177,6 +177,11 @@ def _study(
     rows = [{**verdict, "study": study.key, "profile": profile.name} for verdict in verdicts]
     output.write_claims(rows)
     report.judged += [row["claim"] for row in rows]
+
+
+def reasons(part: PartResult) -> dict[str, str]:
+    """What is missing of a study's result → why."""
+    return {what: why.reason for what, why in part.missing.items()}
 
 
 def listed(reasons: Mapping[str, str]) -> str:

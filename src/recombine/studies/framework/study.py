@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from recombine.core.errors import InputError, StoreError
+from recombine.core.errors import InputError, NotComputable, StoreError
 from recombine.core.registry import nearest
 from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
@@ -74,7 +74,7 @@ def record_undiagnosed(part: PartResult, what: str) -> Iterator[None]:
         yield
     except StoreError:  # damaged files say nothing about the network
         raise
-    except InputError as error:
+    except (InputError, NotComputable) as error:
         part.facts.setdefault(UNDIAGNOSED, {})[what] = f"it cannot be diagnosed: {error}"
 
 

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recombine.core.errors import Missing
 from recombine.core.statistics import median
-from recombine.diagnostics.findings import PartResult
+from recombine.diagnostics.findings import Absence, PartResult
 from recombine.plotting.style import BLUE, MARKERS, VERMILION
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import PAPER_RECIPE, REMEDY, square
@@ -134,8 +135,9 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
         about = {"kind": search.kind, "side": search.side, "seed": search.seed}
         if search.found is None or search.found.reached is None:
             why = "a run failed" if search.found is None else f"{found.facts['level']:g} {search.found}"
-            listed = found.missing.get(search.kind, "")
-            found.missing[search.kind] = f"{listed}{', ' if listed else ''}N = {search.side}, seed {search.seed}: {why}"
+            listed = [found.missing[search.kind].reason] if search.kind in found.missing else []
+            reason = ", ".join([*listed, f"N = {search.side}, seed {search.seed}: {why}"])
+            found.missing[search.kind] = Absence(Missing.NOT_APPLICABLE, reason)
         if search.found is None:
             continue
         result, stripes = search.found, 2 * search.side if KINDS[search.kind] else 0

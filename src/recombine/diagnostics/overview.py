@@ -7,44 +7,24 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from recombine.diagnostics.findings import json_able
+from recombine.diagnostics.part import PARTS, Part
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
-
-HEADINGS = {
-    "factorization": "factorization",
-    "log_volume": "log10 dv OOD−ID",
-    "probe_id_to_ood": "probe ID→OOD",
-    "probe_ridge_ood": "ridge ID→OOD",
-    "stripe": "stripe",
-    "bump": "bump",
-    "single_factor": "single-factor share",
-    "grouping": "grouping",
-}
 
 
 def by_layer(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     """A row per layer with the main numbers of the parts that were computed."""
     rows: dict[str, dict[str, Any]] = {name: {"layer": name} for name in diagnosis.layers}
-    parts = diagnosis.parts
-    if parts["geometry"].computed:
-        for name in diagnosis.layers:
-            found = {r["cells"]: r for r in parts["geometry"].rows if r["layer"] == name and r["pair"] == "all"}
-            rows[name]["factorization"] = found["all"]["factorization_pointwise"]
-            if "ood" in found:
-                rows[name]["log_volume"] = found["ood"]["log_volume"] - found["id"]["log_volume"]
-    if parts["probes"].computed:
-        for score in ("id_to_ood", "ridge_ood"):
-            for name in diagnosis.layers:
-                r2 = [r["r2"] for r in parts["probes"].rows if r["layer"] == name and r["score"] == score]
-                rows[name][f"probe_{score}"] = sum(r2) / len(r2) if r2 else math.nan
-    if parts["tuning"].computed:
-        for row in parts["tuning"].rows:
-            rows[row["layer"]] |= {"stripe": row["stripe"], "bump": row["bump"]}
-    if parts["complexity"].computed and "layers" in parts["complexity"].tables:
-        for row in parts["complexity"].table("layers"):
-            rows[row["layer"]] |= {"single_factor": row["up_to_1"], "grouping": row.get("grouping", "")}
+    for part in _known_parts(diagnosis):
+        for name, numbers in part.layer_numbers(diagnosis.parts[part.name]).items():
+            rows[name] |= numbers
     return list(rows.values())
+
+
+def _known_parts(diagnosis: Diagnosis) -> list[Part]:
+    """The parts that were computed and that this code knows."""
+    return [part for name, part in PARTS.items() if diagnosis[name].computed]
 
 
 def _text(value: Any) -> str:
@@ -55,10 +35,11 @@ def _text(value: Any) -> str:
 
 def _table(diagnosis: Diagnosis) -> list[list[str]]:
     rows = by_layer(diagnosis)
-    columns = [key for key in HEADINGS if any(key in row for row in rows)]
+    headings = {key: text for part in _known_parts(diagnosis) for key, text in part.layer_columns.items()}
+    columns = [key for key in headings if any(key in row for row in rows)]
     if not columns:
         return []
-    return [["layer", *(HEADINGS[c] for c in columns)],
+    return [["layer", *(headings[c] for c in columns)],
             *([row["layer"], *(_text(row.get(c)) for c in columns)] for row in rows)]  # fmt: skip
 
 
@@ -69,38 +50,16 @@ def _headline(diagnosis: Diagnosis) -> str:
 
 
 def _numbers(diagnosis: Diagnosis) -> list[str]:
-    """A line for each part that is about the outputs and not about layers."""
-    parts, lines = diagnosis.parts, []
-    if parts["errors"].computed:
-        errors = [f"{r['cells'].upper()} {_text(r['mse'])} ({_text(r['relative'])} of the truth's variance)"
-                  for r in parts["errors"].rows]  # fmt: skip
-        lines.append(f"mean squared error: {', '.join(errors)}")
-    if parts["superposition"].computed:
-        [sums] = parts["superposition"].table("remembered")
-        beside = ", ".join(f"{name} {_text(sums[name])}" for name in ("truth", "unrelated", "trained"))
-        lines.append(f"share of OOD outputs that sums of remembered ones explain: {_text(sums['share'])} ({beside})")
-        lines += [
-            f"cosine with the superposition, {row['side']} side, mean taken off: {_text(row['cosine'])} "
-            f"(with the truth {_text(row['cosine_truth'])})"
-            for row in parts["superposition"].table("summary")
-            if row["centred"]
-        ]
-    if parts["kernels"].computed:
-        for row in parts["kernels"].tables.get("agreement", []):
-            lines.append(
-                f"{row['similarity']} of OOD with ID outputs against shared values: r = {_text(row['correlation'])} "
-                f"(p = {_text(row['p_value'])})"
-            )
-        for row in parts["kernels"].tables.get("spectrum", []):
-            lines.append(f"kernel spectrum ({row['method']}): {_text(row['participation_ratio'])} effective terms")
-    return lines
+    """A line for each part that says more than the table by layer does."""
+    lines = [part.summary(diagnosis.parts[part.name]) for part in _known_parts(diagnosis) if not part.layer_columns]
+    return [line for line in lines if line]
 
 
 def _gaps(diagnosis: Diagnosis) -> list[str]:
     return [
-        f"{name}: {reason}" if what == name else f"{name}, {what}: {reason}"
+        f"{name}: {why.reason}" if what == name else f"{name}, {what}: {why.reason}"
         for name, missing in diagnosis.missing.items()
-        for what, reason in missing.items()
+        for what, why in missing.items()
     ]
 
 
@@ -155,7 +114,10 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "verdict": diagnosis.verdict.to_json(),
         "layers": by_layer(diagnosis),
         "parts": tables,
-        "missing": diagnosis.missing,
+        "missing": {
+            name: {what: {"state": why.state.value, "reason": why.reason} for what, why in missing.items()}
+            for name, missing in diagnosis.missing.items()
+        },
         "facts": diagnosis.facts,
         "source": diagnosis.source,
     }

@@ -1,0 +1,147 @@
+"""Diagnose any decoder: what does it do with an unseen combination, and where in the network does it go wrong?
+
+    diagnosis = recombine.diagnose(model, space, encode, holdout, target=scene)
+    diagnosis.verdict                       # what the model does with unseen combinations, and why
+    diagnosis.to_pandas("probes")           # a tidy table per part
+    diagnosis.plot("geometry")              # a figure per part
+    diagnosis.save("folder"), Diagnosis.load("folder")
+
+The parts are the modules of `recombine.diagnostics.parts`. What cannot be computed is marked as missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recombine.core import holdouts
+from recombine.core.errors import InputError, Missing
+from recombine.core.factors import FactorSpace
+from recombine.core.holdouts import Holdout
+from recombine.core.progress import ProgressBar
+from recombine.diagnostics.computing import compute_parts
+from recombine.diagnostics.diagnosis import Diagnosis
+from recombine.diagnostics.findings import PartResult
+from recombine.diagnostics.inputs import DiagnosisInputs
+from recombine.diagnostics.model.grid_activations import LayerRows, collect, fits
+from recombine.diagnostics.model.layers import OUT, Encode, Subject, examine
+from recombine.diagnostics.model.observing import Model, observing
+from recombine.diagnostics.model.sanity_notes import sanity_notes
+from recombine.diagnostics.model.truth import truth_over_grid
+from recombine.diagnostics.part import PARTS, LayerPart, Need, chosen_parts
+from recombine.diagnostics.request import DiagnosisRequest, RequestOptions
+from recombine.diagnostics.verdict import verdict_of
+
+
+def diagnose(
+    model: Model,
+    space: FactorSpace,
+    encode: Encode | None = None,
+    holdout: Holdout | Tensor | np.ndarray | None = None,
+    *,
+    target: Any = None,
+    request: DiagnosisRequest | None = None,
+    progress: bool | None = None,
+    **options: Unpack[RequestOptions],
+) -> Diagnosis:
+    """Look at what a model does with trained and unseen combinations, layer by layer.
+
+    Args:
+        model: A module or any callable, codes (cell, …) → outputs (cell, …). Run in eval mode and left as it was.
+        space: The factor space.
+        encode: Factor values (cell, factor) → codes; None if the model takes the factor values themselves.
+        holdout: Which combinations were never trained on: a hold-out, or True where held out over the grid. Without
+            it, what compares the two is missing.
+        target: The truth: a scene, a function of factor values (cell, factor) → (cell, …), or an array of shape
+            (cell, …) or (values of the first factor, of the second, …, …). Without it the parts that need it are
+            missing and the verdict rests on structure alone.
+        request: What to compute.
+        progress: Show a bar; None for only on a terminal.
+        options: Fields of `DiagnosisRequest` (parts, layers, geometry, seed, memory, pictures) in place of `request`'s.
+
+    Raises:
+        InputError: for invalid arguments: unknown parts or layers, codes the model does not take, an output that is
+            no tensor, holds NaN or does not depend on the code, a target of the wrong size.
+    """
+    request = replace(request or DiagnosisRequest(), **options)
+    parts = chosen_parts(request.parts)
+    split = holdout if holdout is None or isinstance(holdout, Holdout) else holdouts.mask(space, np.asarray(holdout))
+    _check_holdout(space, split, request)
+    with torch.inference_mode(False), observing(model, encode, target):
+        subject = examine(model, space, encode, layers=request.layers)
+        notes = sanity_notes(subject, request.layers)
+        steps = 2 + len(subject.layers) + sum(not isinstance(part, LayerPart) for part in parts)
+        with ProgressBar("diagnose", steps, show=progress) as bar:
+            bar.advance("outputs")
+            inner = any(Need.LAYERS in part.needs for part in parts)
+            inputs = _inputs(subject, split, target, request, inner=inner)
+            found = {name: PartResult.absent(name, Missing.NOT_REQUESTED, "not requested") for name in PARTS}
+            found |= compute_parts(parts, inputs, bar.advance)
+            verdict = verdict_of(found, inputs)
+    facts = {**_facts(inputs), "row_0": getattr(target, "row_0", "bottom"), "notes": notes}
+    return Diagnosis(space, split, subject.names, found, verdict, facts)
+
+
+def _check_holdout(space: FactorSpace, holdout: Holdout | None, request: DiagnosisRequest) -> None:
+    """Refuse a hold-out of another space, and pictures of cells that are not held out, before anything is computed."""
+    if holdout is not None and holdout.space != space:
+        raise InputError(f"The hold-out belongs to another space. Got {holdout.space}, expected {space}.", "holdout")
+    if isinstance(request.pictures, int):
+        return
+    if holdout is None:
+        raise InputError("Pictures are of OOD cells, and no hold-out was given.", "pictures")
+    held = set(holdout.ood_cells.tolist())
+    strange = [cell for cell in request.pictures if cell not in held]
+    if strange:
+        raise InputError(f"Pictures are of OOD cells. Not held out: {', '.join(map(repr, strange))}.", "pictures")
+
+
+def _inputs(
+    subject: Subject, holdout: Holdout | None, target: Any, request: DiagnosisRequest, *, inner: bool
+) -> DiagnosisInputs:
+    """Run the model over the grid; keep its layers too if they are wanted and fit into memory."""
+    activations = _activations(subject, request, inner=inner)
+    outputs = activations[OUT].rows
+    shape = (subject.layers[OUT].shape if OUT in subject.layers else tuple(outputs.shape[1:])) or (1,)
+    truth = None if target is None else truth_over_grid(target, subject.space, shape, outputs.dtype)
+    shape = shape if truth is None else truth.shape
+    held = {name: rows for name, rows in activations.items() if name in subject.layers}
+    return DiagnosisInputs(
+        subject, request, holdout, outputs.reshape(len(outputs), *shape), truth,
+        held if len(held) == len(subject.layers) else None,
+    )  # fmt: skip
+
+
+def _activations(subject: Subject, request: DiagnosisRequest, *, inner: bool) -> dict[str, LayerRows]:
+    """The outputs over the grid, with all chosen layers if they are wanted and fit into memory."""
+    whole = subject
+    if OUT not in subject.layers:
+        out = examine(subject.model, subject.space, subject.encode, layers=[OUT])
+        whole = replace(subject, layers={**subject.layers, **out.layers})
+    names = list(whole.layers) if inner and fits(whole, request.memory) else [OUT]
+    found = collect(whole, names, memory=2**62, seed=request.seed)
+    outputs = found[OUT].rows
+    if bool((outputs == outputs[0]).all()):
+        raise InputError(
+            "The model's output does not depend on the code: it is the same at every cell. Is it detached, constant, "
+            "or are all its units dead?",
+            "model",
+        )
+    return found
+
+
+def _facts(inputs: DiagnosisInputs) -> dict[str, Any]:
+    subject, request = inputs.subject, inputs.request
+    return {
+        "seed": request.seed,
+        "memory": request.memory,
+        "geometry": list(request.geometry),
+        "dtype": str(subject.dtype).removeprefix("torch."),
+        "output_shape": list(inputs.outputs.shape[1:]),
+        "target": inputs.truth is not None,
+        "layers": {name: list(layer.shape) for name, layer in subject.layers.items()},
+    }

@@ -1,0 +1,134 @@
+"""A part of a diagnosis: one question about a model, with everything that belongs to it in one module.
+
+    @PARTS.register
+    class Brightness(Part):
+        name = "brightness"
+        tables = {"cells": {"cell": "Number of the cell.", "brightness": "Mean of its output."}}
+
+        def compute(self, inputs):
+            means = inputs.outputs.flatten(1).mean(1)
+            rows = [{"cell": cell, "brightness": float(mean)} for cell, mean in enumerate(means)]
+            return PartResult(self.name, {"cells": rows})
+
+A built-in part is a module of `recombine.diagnostics.parts`, found by being there; a plug-in's part joins by being
+registered. Both appear in `diagnose`, in the files, in summaries, on the command line and on the page.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from recombine.core.catalogue import Catalogue
+from recombine.core.errors import InputError
+from recombine.diagnostics.findings import PartResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from recombine.diagnostics.diagnosis import Diagnosis
+    from recombine.diagnostics.inputs import DiagnosisInputs
+    from recombine.diagnostics.layer_activations import LayerActivations
+
+Columns = Mapping[str, str]  # column → its meaning in a line; "scale_*" documents a family of columns
+
+
+class Need(StrEnum):
+    """What a part cannot do without. A part whose need is not met is marked as missing, and not computed."""
+
+    TRUTH = "truth"
+    HOLDOUT = "holdout"
+    LAYERS = "layers"  # activations of inner layers over the grid
+    DERIVATIVES = "derivatives"  # of activations by factors, exact or by differences
+
+
+@dataclass(frozen=True, eq=False)
+class PageContent:
+    """What the page shows of a part.
+
+    Attributes:
+        tables: Names of the tables to show.
+        maps: Title → numbers over the grid, (cell,) or (layer, cell), NaN where there is none.
+    """
+
+    tables: tuple[str, ...] = ()
+    maps: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+class Part(ABC):
+    """One part of a diagnosis. A subclass sets the class attributes and implements `compute`.
+
+    Attributes:
+        name: Its name in requests, files and on the command line.
+        order: Where it stands among the parts; plug-ins' come last.
+        needs: What it cannot be computed without.
+        tables: Table → column → meaning, the main table first.
+        layer_columns: Columns that it adds to the overview by layer → their heading.
+    """
+
+    name: ClassVar[str]
+    order: ClassVar[int] = 100
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    tables: ClassVar[Mapping[str, Columns]] = {}
+    layer_columns: ClassVar[Mapping[str, str]] = {}
+
+    @abstractmethod
+    def compute(self, inputs: DiagnosisInputs) -> PartResult:
+        """Compute the part.
+
+        Raises:
+            NotComputable: if it does not exist for this model; the part is then missing, with the state and reason.
+        """
+
+    def summary(self, result: PartResult) -> str:
+        """One line with the main numbers; empty if there is nothing to add to the overview by layer."""
+        return ""
+
+    def layer_numbers(self, result: PartResult) -> dict[str, dict[str, Any]]:
+        """Layer → the values of `layer_columns`."""
+        return {}
+
+    def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
+        """The figure, drawn from tables and arrays alone; an error if there is none."""
+        raise InputError(f"The part {self.name!r} has no figure. Its tables: {', '.join(result.tables)}.")
+
+    def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
+        """What the page shows; the main table unless overridden."""
+        return PageContent(tuple(result.tables)[:1])
+
+
+PARTS = Catalogue[Part]("part", "recombine.diagnostics.parts")
+
+
+def chosen_parts(names: Sequence[str] | None) -> list[Part]:
+    """The parts asked for, in their own order; all for None. Unknown names are an error that lists the known ones."""
+    asked = list(PARTS) if names is None else {name: PARTS[name] for name in names}
+    return [PARTS[name] for name in PARTS if name in asked]
+
+
+class LayerPart(Part):
+    """A part that is read off one layer after the other.
+
+    Layers are handed over one at a time, so that they need not be in memory together, and with what several parts
+    need of them computed once (see `LayerActivations`).
+    """
+
+    needs = frozenset({Need.LAYERS})
+
+    @abstractmethod
+    def study(self, layer: LayerActivations, inputs: DiagnosisInputs) -> PartResult:
+        """What is found at one layer. A layer for which this raises NotComputable is missing from the result."""
+
+    def finish(self, result: PartResult, inputs: DiagnosisInputs) -> PartResult:
+        """Add what is not about a single layer to the joined results of all of them."""
+        return result
+
+    def compute(self, inputs: DiagnosisInputs) -> PartResult:
+        from recombine.diagnostics.computing import compute_layer_parts
+
+        return compute_layer_parts([self], inputs)[self.name]

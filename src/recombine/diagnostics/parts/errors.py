@@ -1,0 +1,80 @@
+"""Errors: mean squared error of every cell, and by split relative to the truth's own spread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from matplotlib.figure import Figure
+
+from recombine.core.statistics import ratio
+from recombine.diagnostics.drawing import map_over_grid
+from recombine.diagnostics.findings import PartResult
+from recombine.diagnostics.inputs import DiagnosisInputs
+from recombine.diagnostics.numerics.grids import cells_per_block
+from recombine.diagnostics.part import PARTS, Need, PageContent, Part
+from recombine.plotting.grids import landscape
+from recombine.plotting.style import new_figure
+
+if TYPE_CHECKING:
+    from recombine.diagnostics.diagnosis import Diagnosis
+
+
+@PARTS.register
+class Errors(Part):
+    """Mean squared error of every cell, and by split relative to the truth's own spread.
+
+    Arrays: `mse`, (cell,).
+    """
+
+    name = "errors"
+    order = 20
+    needs = frozenset({Need.TRUTH})
+    tables: ClassVar = {
+        "errors": {
+            "cells": "Which cells: all, id or ood.",
+            "n_cells": "How many they are.",
+            "mse": "Mean squared error.",
+            "truth_variance": "Mean square of the truth around its mean over trained cells.",
+            "relative": "mse / truth_variance: 0 is right, 1 is as good as always answering the mean.",
+        }
+    }
+
+    def compute(self, inputs: DiagnosisInputs) -> PartResult:
+        outputs, truth = inputs.outputs.flatten(1), inputs.known_truth
+        trained = torch.from_numpy(inputs.masks.get("id", inputs.masks["all"]))
+        mean = truth.mean(trained.nonzero()[:, 0])
+        mse = torch.empty(len(outputs), dtype=torch.float64)
+        spread = torch.empty_like(mse)
+        for cells in inputs.space.chunks(cells_per_block(truth.size)):
+            right = truth.rows(cells).double()
+            mse[cells] = (outputs[cells] - right).square().mean(1)
+            spread[cells] = (right - mean).square().mean(1)
+        rows = [
+            {"cells": name, "n_cells": int(mask.sum()), "mse": float(mse[mask].mean()),
+             "truth_variance": float(spread[mask].mean()), "relative": ratio(mse[mask].mean(), spread[mask].mean())}
+            for name, mask in ((name, torch.from_numpy(mask)) for name, mask in inputs.masks.items())
+            if mask.any()
+        ]  # fmt: skip
+        return PartResult(self.name, {"errors": rows}, {"mse": mse.numpy()})
+
+    def summary(self, result: PartResult) -> str:
+        errors = [f"{r['cells'].upper()} {r['mse']:.3g} ({r['relative']:.3g} of the truth's variance)"
+                  for r in result.rows]  # fmt: skip
+        return f"mean squared error: {', '.join(errors)}"
+
+    def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
+        return PageContent(("errors",), {"mean squared error": result.arrays["mse"]})
+
+    def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
+        figure = new_figure(4.6, 3.8)
+        ax = figure.subplots()
+        mse = result.arrays["mse"].reshape(diagnosis.space.shape)
+        if diagnosis.holdout is None:
+            picture = map_over_grid(diagnosis, mse, ax, cmap="magma")
+            figure.colorbar(picture, ax=ax, label="mean squared error")
+        else:
+            landscape(diagnosis.holdout, mse, "mse", ax)
+        shares = ", ".join(f"{r['cells'].upper()} {r['relative']:.2g}" for r in result.rows)
+        ax.set_title(f"error relative to the truth's variance: {shares}", fontsize=8)
+        return figure

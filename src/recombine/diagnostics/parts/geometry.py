@@ -1,0 +1,128 @@
+"""Geometry: the metric tensor of every layer, and the scores read off it on ID and OOD cells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from recombine.diagnostics.drawing import (
+    averaged_factors,
+    column_by_layer,
+    map_over_grid,
+    panel_grid,
+    short_name,
+    style_layer_axis,
+)
+from recombine.diagnostics.findings import PartResult
+from recombine.diagnostics.inputs import DiagnosisInputs
+from recombine.diagnostics.numerics.geometry import (
+    TANGENT_MEMORY,
+    Geometry,
+    factorization_map,
+    metric_tensor_exact,
+    metric_tensor_finite_difference,
+)
+from recombine.diagnostics.part import PARTS, Need, PageContent, Part
+from recombine.plotting.style import COLOURS, OUTLINE
+
+if TYPE_CHECKING:
+    from recombine.diagnostics.diagnosis import Diagnosis
+
+
+@PARTS.register
+class GeometryPart(Part):
+    """The metric tensor of every layer, and the scores read off it on ID and OOD cells.
+
+    Arrays: `metric/<layer>`, (cell, factor, factor), and `log_volume/<layer>`, (cell,).
+    """
+
+    name = "geometry"
+    order = 50
+    needs = frozenset({Need.DERIVATIVES})
+    tables: ClassVar = {
+        "layers": {
+            "layer": "Name of the layer.",
+            "units": "How many units it has.",
+            "cells": "Which cells: all, id or ood.",
+            "n_cells": "How many they are.",
+            "log_volume": "Mean log10 of the volume element.",
+            "median_condition": "Median condition number of the metric tensor.",
+            "n_singular": "Cells whose volume element is 0.",
+            "pair": "Which factors: all, or a pair.",
+            "factorization_pointwise": "Factorization score F, mean over cells, in [0.5, 1].",
+            "factorization_ratio_of_means": "F of the means over cells, in [0.5, 1].",
+            "n_degenerate": "Cells at which F is 0/0; they are left out.",
+        }
+    }
+    layer_columns: ClassVar = {"factorization": "factorization", "log_volume": "log10 dv OOD−ID"}
+
+    def compute(self, inputs: DiagnosisInputs) -> PartResult:
+        found = _geometry(inputs, inputs.request.geometry[0])
+        arrays = {f"metric/{name}": layer.metric for name, layer in found.layers.items()}
+        arrays |= {f"log_volume/{name}": layer.log_volume for name, layer in found.layers.items()}
+        facts = {"method": found.method, "derivative_method": found.derivative_method,
+                 "cells_at_once": found.cells_at_once}  # fmt: skip
+        return PartResult(self.name, {"layers": found.rows(inputs.masks)}, arrays, facts)
+
+    def layer_numbers(self, result: PartResult) -> dict[str, dict[str, Any]]:
+        numbers: dict[str, dict[str, Any]] = {}
+        by_layer: dict[str, dict[str, Any]] = {}
+        for row in result.rows:
+            if row["pair"] == "all":
+                by_layer.setdefault(row["layer"], {})[row["cells"]] = row
+        for name, found in by_layer.items():
+            numbers[name] = {"factorization": found["all"]["factorization_pointwise"]}
+            if "ood" in found:
+                numbers[name]["log_volume"] = found["ood"]["log_volume"] - found["id"]["log_volume"]
+        return numbers
+
+    def summary(self, result: PartResult) -> str:
+        scores = [numbers["factorization"] for numbers in self.layer_numbers(result).values()]
+        return f"factorization F by layer: {', '.join(f'{score:.3g}' for score in scores)}"
+
+    def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
+        nothing = np.full(len(diagnosis.space), np.nan)
+        volumes, metrics = result.by_layer("log_volume"), result.by_layer("metric")
+        volume = np.stack([volumes.get(name, nothing) for name in diagnosis.layers])
+        scores = [factorization_map(metrics[name]) if name in metrics else nothing for name in diagnosis.layers]
+        return PageContent(("layers",), {"log10 volume element": volume, "factorization": np.stack(scores)})
+
+    def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
+        """log₁₀ dv of every layer over the grid, and the factorization score by layer."""
+        maps = result.by_layer("log_volume")
+        figure, axes = panel_grid(len(maps) + 1, 2.9, 2.8)
+        for ax, (name, values) in zip(axes, maps.items()):
+            known = values[~np.isnan(values)]
+            low, high = np.quantile(known, [0.01, 0.99]) if len(known) else (0.0, 1.0)
+            if high - low < 0.05:  # a flat map: rounding errors are no pattern
+                low, high = (low + high) / 2 - 0.05, (low + high) / 2 + 0.05
+            picture = map_over_grid(
+                diagnosis, values.reshape(diagnosis.space.shape), ax, cmap="viridis", vmin=low, vmax=high
+            )
+            bar = figure.colorbar(picture, ax=ax, shrink=0.8)
+            bar.ax.tick_params(labelsize=7)
+            ax.set_title(short_name(name), fontsize=9)
+        ax = axes[-1]
+        splits = ["all"] if diagnosis.holdout is None else ["id", "ood"]
+        for cells, mark, colour in zip(splits, "os", (COLOURS[0], OUTLINE)):
+            rows = [row for row in result.rows if row["cells"] == cells and row["pair"] == "all"]
+            values = column_by_layer(diagnosis, rows, "factorization_pointwise")
+            ax.plot(range(len(values)), values, mark + "-", color=colour, ms=4, label=cells.upper())
+        style_layer_axis(ax, diagnosis.layers, "")
+        ax.set_title("factorization F", fontsize=9)
+        ax.set_box_aspect(1)
+        ax.set_ylim(top=1.005)
+        ax.legend(frameon=False, fontsize=8)
+        how = f"{result.facts['method']}; hold-out in red{averaged_factors(diagnosis)}"
+        figure.suptitle(f"log₁₀ volume element by layer ({how})", fontsize=10)
+        return figure
+
+
+def _geometry(inputs: DiagnosisInputs, method: str) -> Geometry:
+    given = (inputs.model, inputs.space, inputs.encode)
+    layers, memory = inputs.request.layers, inputs.request.memory
+    if method == "exact":
+        return metric_tensor_exact(*given, layers=layers, memory=min(memory, TANGENT_MEMORY))
+    return metric_tensor_finite_difference(*given, layers=layers, memory=memory)

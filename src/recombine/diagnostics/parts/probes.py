@@ -1,0 +1,118 @@
+"""Probes: can the factors be read off a layer by a linear map?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from recombine.core.errors import Missing
+from recombine.diagnostics.drawing import column_by_layer, style_layer_axis
+from recombine.diagnostics.findings import Absence, PartResult
+from recombine.diagnostics.inputs import DiagnosisInputs
+from recombine.diagnostics.layer_activations import LayerActivations
+from recombine.diagnostics.numerics.probes import MOST_CELLS, compact_features, probes_of_features
+from recombine.diagnostics.part import PARTS, LayerPart, PageContent
+from recombine.plotting.style import COLOURS, new_figure
+
+if TYPE_CHECKING:
+    from recombine.diagnostics.diagnosis import Diagnosis
+
+SCORE_LABELS = {"in_sample": "in sample", "id_to_ood": "ID → OOD", "ridge_cv": "ridge, within ID",
+                "ridge_ood": "ridge, ID → OOD"}  # fmt: skip
+
+
+@PARTS.register
+class ProbesPart(LayerPart):
+    """R² of linear probes for every layer and factor; see `recombine.diagnostics.numerics.probes`.
+
+    Arrays: `cells`, the cells probed, ID first; `error/<layer>`, (factor, cell), the ridge probe's error.
+    """
+
+    name = "probes"
+    order = 60
+    tables: ClassVar = {
+        "scores": {
+            "layer": "Name of the layer.",
+            "units": "How many units it has.",
+            "factor": "What is read out.",
+            "score": "How it is fitted and scored: in_sample, id_to_ood, ridge_cv or ridge_ood.",
+            "r2": "R², at most 1; 0 is as good as the mean.",
+            "fitted": "How many cells were fitted.",
+            "scored": "How many cells were scored.",
+            "penalty": "Penalty of the ridge regression.",
+            "missing": "State of a missing score; empty if there is one.",
+        }
+    }
+    layer_columns: ClassVar = {"probe_id_to_ood": "probe ID→OOD", "probe_ridge_ood": "ridge ID→OOD"}
+
+    def study(self, layer: LayerActivations, inputs: DiagnosisInputs) -> PartResult:
+        cells = inputs.draw_cells(MOST_CELLS)
+        n_id = len(cells) if inputs.holdout is None else int(inputs.holdout.id_mask.ravel()[cells.numpy()].sum())
+        if layer.drawn is None:
+            features = layer.features(cells)
+        else:  # all units all the same: of fewer cells there are never more than fit
+            alone = replace(inputs.subject, layers={layer.name: layer.layer})
+            features = compact_features(alone, cells, memory=inputs.request.memory // 2)[layer.name]
+        found = probes_of_features(
+            {layer.name: features}, {layer.name: layer.units}, inputs.space, cells, n_id, seed=inputs.seed
+        )
+        rows = [asdict(probe) for probe in found.table]
+        missing = {
+            f"{row['score']} of {row['factor']}": Absence(Missing(row["missing"]), row["reason"])
+            for row in rows
+            if row["missing"]
+        }
+        rows = [{key: value for key, value in row.items() if key != "reason"} for row in rows]
+        arrays = {"cells": found.cells, f"error/{layer.name}": found.errors[layer.name].astype(np.float32)}
+        facts = {"cells": len(cells), "grid_cells": len(inputs.space), "drawn": len(cells) < len(inputs.space)}
+        return PartResult(self.name, {"scores": rows}, arrays, facts, missing)
+
+    def layer_numbers(self, result: PartResult) -> dict[str, dict[str, Any]]:
+        numbers: dict[str, dict[str, Any]] = {}
+        for score in ("id_to_ood", "ridge_ood"):
+            by_layer: dict[str, list[float]] = {}
+            for row in result.rows:
+                if row["score"] == score:
+                    by_layer.setdefault(row["layer"], []).append(row["r2"])
+            for name, r2 in by_layer.items():
+                numbers.setdefault(name, {})[f"probe_{score}"] = sum(r2) / len(r2)
+        return numbers
+
+    def summary(self, result: PartResult) -> str:
+        scores = [numbers["probe_ridge_ood"] for numbers in self.layer_numbers(result).values()]
+        return f"R² of ridge probes, ID → OOD, by layer: {', '.join(f'{score:.3g}' for score in scores)}"
+
+    def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
+        maps = {}
+        for axis, factor in enumerate(diagnosis.space.names):
+            off = np.full((len(diagnosis.layers), len(diagnosis.space)), np.nan)
+            for row, name in enumerate(diagnosis.layers):
+                if f"error/{name}" in result.arrays:
+                    off[row, result.arrays["cells"]] = result.arrays[f"error/{name}"][axis]
+            maps[f"probe error of {factor}"] = off
+        return PageContent(("scores",), maps)
+
+    def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
+        scores = list(dict.fromkeys(row["score"] for row in result.rows))
+        figure = new_figure(2.9 * len(scores), 3.1)
+        axes = np.atleast_1d(figure.subplots(1, len(scores), sharey=True))
+        lowest = min([row["r2"] for row in result.rows if not math.isnan(row["r2"])], default=0.0)
+        for ax, score in zip(axes, scores):
+            for i, factor in enumerate(diagnosis.space.names):
+                rows = [row for row in result.rows if row["score"] == score and row["factor"] == factor]
+                r2 = column_by_layer(diagnosis, rows, "r2")
+                ax.plot(range(len(r2)), r2, "os^vD"[i % 5] + "-", color=COLOURS[i % 8], ms=4, label=factor, alpha=0.9)
+            if all(math.isnan(row["r2"]) for row in result.rows if row["score"] == score):
+                ax.text(0.5, 0.5, "missing", transform=ax.transAxes, ha="center", color="0.5")
+            style_layer_axis(ax, diagnosis.layers, "R²" if ax is axes[0] else "")
+            ax.axhline(0, color="0.7", lw=0.8)
+            ax.set_title(SCORE_LABELS.get(score, score), fontsize=10)
+            ax.set_ylim(max(lowest - 0.05, -1.05), 1.05)
+        axes[0].legend(frameon=False, fontsize=8)
+        cut = "; R² below −1 is cut off" if lowest < -1.05 else ""
+        figure.suptitle(f"linear probes ({result.facts['cells']} cells{cut})", fontsize=10)
+        return figure

@@ -1,0 +1,105 @@
+"""What is asked of a diagnosis: which parts, of which layers, how. Travels with a run's configuration as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypedDict
+
+from recombine.core.errors import InputError
+from recombine.core.registry import nearest
+from recombine.diagnostics.model.grid_activations import MEMORY
+from recombine.diagnostics.numerics.superposition import PICTURES
+
+METHODS = ("exact", "finite difference")
+
+
+class RequestOptions(TypedDict, total=False):
+    """The fields of a `DiagnosisRequest` as keywords."""
+
+    parts: Sequence[str] | None
+    layers: Sequence[str] | None
+    geometry: Sequence[str]
+    seed: int
+    memory: int
+    pictures: int | Sequence[int]
+
+
+@dataclass(frozen=True)
+class DiagnosisRequest:
+    """What to compute.
+
+    Attributes:
+        parts: Which parts; None for all that are known, plug-ins' included.
+        layers: Names or patterns of modules, "in", "out"; None for the code, every nonlinearity and the output. See
+            `recombine.diagnostics.model.layers`.
+        geometry: How metric tensors are found: "exact" (derivatives), "finite difference" (on the grid), or both.
+        seed: Seed of all random draws.
+        memory: Bytes of activations kept at a time, beside the outputs over the grid and the truth. Layers that do not
+            fit are computed one after the other; a layer that does not fit alone is represented by a seeded draw of
+            its units, and the result says so.
+        pictures: Of how many OOD cells the superposition part keeps pictures, or of which (numbers of cells).
+
+    Lists become tuples, and a single name becomes a choice of one, so that equal requests compare equal.
+    """
+
+    parts: Sequence[str] | None = None
+    layers: Sequence[str] | None = None
+    geometry: Sequence[str] = ("exact",)
+    seed: int = 0
+    memory: int = MEMORY
+    pictures: int | Sequence[int] = PICTURES
+
+    def __post_init__(self) -> None:
+        for name in ("parts", "layers", "geometry", "pictures"):
+            object.__setattr__(self, name, _as_tuple(getattr(self, name)))
+        self._check()
+
+    def _check(self) -> None:
+        if self.parts == ():
+            raise InputError("No part was chosen. Leave the choice out for all parts.", "parts")
+        if self.layers == ():
+            raise InputError(
+                'No layers were chosen. Give names or patterns such as "layers.*.act", or None for all.', "layers"
+            )
+        for name in ("parts", "layers"):
+            for word in getattr(self, name) or ():
+                if not isinstance(word, str):
+                    raise InputError(f"The {name} are chosen by names, such as 'probes' or '1'. Got {word!r}.", name)
+        wrong = [method for method in self.geometry if method not in METHODS]
+        if wrong or not self.geometry:
+            raise InputError(
+                f"The geometry must be {' or '.join(METHODS)}, or both. Got {(wrong or [None])[0]!r}.", "geometry"
+            )
+        if isinstance(self.memory, bool) or not isinstance(self.memory, int) or self.memory < 1:
+            raise InputError(
+                f"The memory must be a number of bytes, at least 1, such as 2**30. Got {self.memory!r}.", "memory"
+            )
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise InputError(f"The seed must be a whole number. Got {self.seed!r}.", "seed")
+        cells = (self.pictures,) if isinstance(self.pictures, int) else self.pictures
+        if any(isinstance(cell, bool) or not isinstance(cell, int) or cell < 0 for cell in cells):
+            raise InputError(f"Pictures are a number of cells, or a list of cells. Got {self.pictures!r}.", "pictures")
+
+    def to_json(self) -> dict[str, Any]:
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> DiagnosisRequest:
+        """What `to_json` gave; fields that are lacking have their defaults."""
+        known = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise InputError(
+                    f"A diagnosis has no option {name!r}{nearest(name, known)}. Options: {', '.join(known)}.", name
+                )
+        return cls(**given)
+
+
+def _as_tuple(value: Any) -> Any:
+    """A single name as a choice of one; lists and arrays as tuples."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, int | None):
+        return value
+    return tuple(part.item() if hasattr(part, "item") else part for part in value)

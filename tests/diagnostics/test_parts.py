@@ -1,0 +1,197 @@
+"""The contract that every part of a diagnosis keeps. A part joins by being in the catalogue."""
+
+import ast
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+from torch import nn
+
+import recombine as rc
+from recombine.core.errors import InputError, Missing, NotComputable
+from recombine.diagnostics import parts as package
+from recombine.diagnostics.diagnosis import Diagnosis
+from recombine.diagnostics.findings import PartResult
+from recombine.diagnostics.part import PARTS, LayerPart, Need, Part
+
+SPACE = rc.FactorSpace(x=6, y=5)
+HOLE = rc.holdouts.centre(SPACE, 2, 3)
+CODE = rc.encodings.Bump(SPACE)
+SCENE = rc.scenes.Bump(SPACE)
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(11, 12), nn.ReLU(), nn.Linear(12, 30))
+
+
+def diagnosed(**given):
+    return rc.diagnose(network(), SPACE, **{"encode": CODE, "progress": False, **given})
+
+
+@pytest.fixture(scope="module")
+def full():
+    return diagnosed(holdout=HOLE, target=SCENE)
+
+
+@pytest.fixture(scope="module")
+def without_truth():
+    return diagnosed(holdout=HOLE)
+
+
+@pytest.fixture(scope="module")
+def without_holdout():
+    return diagnosed(target=SCENE)
+
+
+def test_every_module_of_the_folder_is_a_part():
+    modules = {path.stem for path in Path(package.__path__[0]).glob("*.py")} - {"__init__"}
+    assert modules == set(PARTS)
+
+
+def test_parts_do_not_know_each_other():
+    for path in Path(package.__path__[0]).glob("*.py"):
+        names = [n.module for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]
+        assert not [name for name in names if name and name.startswith("recombine.diagnostics.parts")], path
+
+
+@pytest.mark.parametrize("name", PARTS)
+class TestContract:
+    def test_every_column_is_documented(self, full, name):
+        part, found = PARTS[name], full[name]
+        assert list(found.tables) == list(part.tables)
+        for table, rows in found.tables.items():
+            documented = part.tables[table]
+            columns = [c for row in rows for c in row]
+            for column in dict.fromkeys(columns):
+                if column not in SPACE.names:
+                    assert [d for d in documented if fnmatchcase(column, d)], (table, column)
+            for pattern in documented:
+                if pattern != "<factor>":
+                    assert [c for c in columns if fnmatchcase(c, pattern)], (table, pattern)
+            assert all(meaning.endswith(".") and "\n" not in meaning for meaning in documented.values())
+
+    def test_what_it_needs_and_does_not_get_is_a_state(self, without_truth, without_holdout, name):
+        for found, need, state in (
+            (without_truth[name], Need.TRUTH, Missing.NO_TRUTH),
+            (without_holdout[name], Need.HOLDOUT, Missing.NO_HOLDOUT),
+        ):
+            assert found.computed == (need not in PARTS[name].needs)
+            assert found.computed or found.state is state
+            assert all(isinstance(why.state, Missing) and why.reason for why in found.missing.values())
+
+    def test_its_summary_is_one_line(self, full, without_truth, without_holdout, name):
+        for diagnosis in (full, without_truth, without_holdout):
+            if diagnosis[name].computed:
+                summary = PARTS[name].summary(diagnosis[name])
+                assert isinstance(summary, str)
+                assert "\n" not in summary
+        assert PARTS[name].summary(full[name])
+
+    def test_its_numbers_by_layer_are_the_columns_it_announces(self, full, name):
+        numbers = PARTS[name].layer_numbers(full[name])
+        assert set(numbers) <= set(full.layers)
+        columns = {column for row in numbers.values() for column in row}
+        assert columns == set(PARTS[name].layer_columns)
+
+    def test_files_give_it_back(self, full, name, tmp_path_factory):
+        folder = tmp_path_factory.getbasetemp() / "diagnosis"
+        if not folder.exists():
+            full.save(folder)
+        again, found = Diagnosis.load(folder)[name], full[name]
+        assert again.missing == found.missing
+        assert {t: len(rows) for t, rows in again.tables.items()} == {t: len(rows) for t, rows in found.tables.items()}
+        for table in found.tables:
+            columns = found.to_pandas(table)
+            assert again.to_pandas(table).equals(columns.astype(again.to_pandas(table).dtypes))
+        for array, numbers in found.arrays.items():
+            np.testing.assert_array_equal(again.arrays[array], numbers)
+        assert PARTS[name].summary(again) == PARTS[name].summary(found)
+
+    def test_it_draws_and_has_a_page(self, full, without_truth, without_holdout, name):
+        for diagnosis in (full, without_truth, without_holdout):
+            if diagnosis[name].computed:
+                assert isinstance(diagnosis.plot(name), Figure)
+                page = PARTS[name].page(diagnosis[name], diagnosis)
+                assert set(page.tables) <= set(diagnosis[name].tables)
+                shapes = ((len(SPACE),), (len(diagnosis.layers), len(SPACE)))
+                assert all(values.shape in shapes for values in page.maps.values())
+
+
+class Brightness(Part):
+    """A part as a plug-in would write it."""
+
+    name = "brightness"
+    tables: ClassVar = {"cells": {"cell": "Number of the cell.", "brightness": "Mean of its output."}}
+
+    def compute(self, inputs):
+        means = inputs.outputs.flatten(1).mean(1).tolist()
+        return PartResult(self.name, {"cells": [{"cell": i, "brightness": mean} for i, mean in enumerate(means)]})
+
+
+class Widths(LayerPart):
+    """A layerwise part that has nothing to say of narrow layers."""
+
+    name = "widths"
+    tables: ClassVar = {"layers": {"layer": "Name of the layer.", "width": "How many units it has."}}
+
+    def study(self, layer, inputs):
+        if layer.units < 12:
+            raise NotComputable(Missing.NOT_APPLICABLE, "the layer is narrow")
+        return PartResult(self.name, {"layers": [{"layer": layer.name, "width": layer.units}]})
+
+
+@pytest.fixture
+def plugin_parts():
+    for part in (Brightness, Widths):
+        PARTS.register(part)
+    yield
+    for part in (Brightness, Widths):
+        PARTS.remove(part.name)
+
+
+def test_a_part_joins_by_being_registered(plugin_parts):
+    found = diagnosed(holdout=HOLE, parts=["brightness", "widths"])
+    assert len(found["brightness"].rows) == 30
+    assert found["widths"].rows == [{"layer": "1", "width": 12}, {"layer": "out", "width": 30}]
+    assert found["widths"].missing["in"].state is Missing.NOT_APPLICABLE
+    assert list(found.parts)[-2:] == ["brightness", "widths"]
+
+
+def test_files_with_a_part_that_is_not_known_are_read(plugin_parts, tmp_path):
+    saved = diagnosed(holdout=HOLE, parts=["brightness", "probes"]).save(tmp_path / "d")
+    PARTS.remove("brightness")
+    found = Diagnosis.load(saved)
+    assert len(found.to_pandas("brightness")) == 30
+    assert "brightness" not in str(found)
+    with pytest.raises(InputError, match="plug-in"):
+        found.plot("brightness")
+    assert found.save(tmp_path / "again")
+    assert Diagnosis.load(tmp_path / "again")["brightness"].rows == found["brightness"].rows
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), ValueError("a bug"), KeyError("a bug"), InputError("no")])
+def test_errors_in_a_part_are_not_missing_results(plugin_parts, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(Brightness, "compute", fail)
+    with pytest.raises(type(error)):
+        diagnosed(parts=["brightness"])
+    monkeypatch.setattr(Widths, "study", fail)
+    with pytest.raises(type(error)):
+        diagnosed(parts=["widths"])
+
+
+def test_a_part_that_does_not_exist_is_missing_with_its_state(plugin_parts, monkeypatch):
+    def fail(*_):
+        raise NotComputable(Missing.TOO_LARGE, "too much")
+
+    monkeypatch.setattr(Brightness, "compute", fail)
+    monkeypatch.setattr(Widths, "study", fail)
+    found = diagnosed(parts=["brightness", "widths"])
+    assert found["brightness"].state is found["widths"].state is Missing.TOO_LARGE
