@@ -18,8 +18,8 @@ from benchmarks.measure import Row, convolution_gemm_gflops, interleaved, median
 from benchmarks.reference_diagnostics import compare
 from benchmarks.reference_rendering import rendering
 from benchmarks.sweeping import sweep
-from recombine.training.data import Examples, drawn_rows
 from recombine.training.loop import Loop
+from recombine.training.training_set import TrainingSet
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,13 @@ def task() -> rc.Task:
 
 def _epoch(scale: Scale) -> rc.training.Training:
     """The paper's recipe for one epoch, with next to no evaluation."""
-    return rc.recipe("paper", samples=scale.samples, steps=scale.steps, evaluate_every=scale.steps, evaluate_cells=1)
+    return rc.recipe(
+        "paper",
+        examples={"cells": {"samples": scale.samples}},
+        steps=scale.steps,
+        evaluate_every=scale.steps,
+        evaluate_cells=1,
+    )
 
 
 def cnn_mflop(depth: int, width: int) -> float:
@@ -161,7 +167,9 @@ def _rates_in_turns(problem: rc.Task, scale: Scale) -> dict[str, float]:
     side = scale.gemm_side
     left, right, out = torch.randn(side, side), torch.randn(side, side), torch.empty(side, side)
     model = rc.decoders.CNN(problem, depth=depth, width=width).initialize(0)
-    training = rc.recipe("paper", samples=scale.samples, steps=max(10, scale.steps), evaluate_cells=1)
+    training = rc.recipe(
+        "paper", examples={"cells": {"samples": scale.samples}}, steps=max(10, scale.steps), evaluate_cells=1
+    )
     loop = TakingTurns(lambda: torch.mm(left, right, out=out), [model], problem, [0], training, (), "cpu", None)
     loop.run(checkpoint_seconds=1e9, progress=False)
     return {
@@ -197,12 +205,12 @@ def mlp(scale: Scale) -> Iterator[Row]:
 def data(scale: Scale) -> Iterator[Row]:
     """Making the training data ready, and rendering every sample of it."""
     problem, samples = task(), scale.data_samples
-    training = rc.recipe("paper", samples=samples)
+    training = rc.recipe("paper", examples={"cells": {"samples": samples}})
     device = torch.device("cpu")
 
-    def rows() -> tuple[Examples, Tensor]:
-        examples = Examples(problem, training, device)
-        return examples, drawn_rows(examples, training, seed=0)
+    def rows() -> tuple[TrainingSet, Tensor]:
+        examples = TrainingSet(problem, training, device)
+        return examples, torch.cat(examples.epoch(seed=0))
 
     def rendered() -> tuple[Tensor, Tensor]:
         cells = problem.holdout.id_cells

@@ -15,7 +15,7 @@ from torch import nn
 
 import recombine as rc
 from recombine.models.decoders.cnn import SameConvolution
-from recombine.training.loss_terms.penalties import Entropy, Variance
+from recombine.training.loss_terms import Entropy, Variance
 
 ROOT = Path(__file__).parents[1]
 

@@ -15,8 +15,8 @@ from recombine.core.scenes import RotatedDigit
 from recombine.core.scenes.mnist import first_of_each_class, packaged_digits, read_idx
 from recombine.core.scenes.rotated_digit import packed
 from recombine.runs.config import RunConfig
-from recombine.training.data import check_data
 from recombine.training.recipe import recipe
+from recombine.training.training_set import check_examples
 
 TURN = FactorSpace(angle=cyclic(360.0, 1000))
 
@@ -229,6 +229,7 @@ def test_stripes_of_digits_are_refused_before_anything_is_written():
     held = np.zeros((8, 2), dtype=bool)
     held[3, 1] = True
     task = Task(RotatedDigit(space, digits=[4, 7]), OneHot(space), mask(space, held))
-    check_data(task, recipe("paper"))
-    with pytest.raises(InputError, match="no image without its angle or its digit"):
-        check_data(task, recipe("paper", stripes=True))
+    check_examples(task, recipe("paper"))
+    with pytest.raises(InputError) as caught:
+        check_examples(task, recipe("paper", examples={"single_factor": {}}))
+    assert caught.value.key == "training.examples.single_factor"

@@ -10,7 +10,6 @@ from torch import nn
 
 import recombine as rc
 from recombine.cli.app import app
-from recombine.training import loop
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -86,4 +85,4 @@ def test_links_and_pictures_exist():
 
 
 def test_the_loop_is_really_cut_short(few_steps):
-    assert loop.Paper().total_steps(2000) == 3
+    assert rc.training.Paper().total_steps(2000) == 3

@@ -12,7 +12,7 @@ from recombine.core.errors import InputError
 from recombine.models.decoders import FactorRendered, FactorRenderer
 from recombine.models.fast_paths.quick_gradients import quick_low_rank, quick_prelu
 from recombine.models.forced_rendering.renderer import _whole_numbers, low_rank
-from recombine.training.loss_terms.penalties import Entropy, Variance
+from recombine.training.loss_terms import Entropy, Variance
 
 
 @pytest.fixture

@@ -17,7 +17,9 @@ TINY = ["scene.factors.x=8", "scene.factors.y=7", "holdout.lo=2", "holdout.hi=5"
 def store(tmp_path_factory):
     """Two diagnosed runs of one seed each and a second seed of the first."""
     store = Store(tmp_path_factory.mktemp("store") / "runs")
-    wanted = [RunConfig.parse([*TINY, *more]) for more in (["seed=0"], ["training.stripes=true"], ["seed=1"])]
+    wanted = [
+        RunConfig.parse([*TINY, *more]) for more in (["seed=0"], ["training.examples.single_factor={}"], ["seed=1"])
+    ]
     for run in store.train(wanted, progress=False):
         run.diagnose(parts=PARTS, progress=False)
     return store
@@ -27,7 +29,10 @@ def store(tmp_path_factory):
 def runs(store):
     """The run on bumps and the one on bumps and stripes."""
     found = [store.load(name) for name in store.ids()]
-    return [next(r for r in found if r.config.seed == 0 and r.config.training["stripes"] == s) for s in (False, True)]
+    return [
+        next(r for r in found if r.config.seed == 0 and ("single_factor" in r.config.training["examples"]) == s)
+        for s in (False, True)
+    ]
 
 
 @pytest.fixture(scope="session")

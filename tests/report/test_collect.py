@@ -28,7 +28,7 @@ def test_a_store_gives_all_runs_named_by_their_differences(store):
     assert sorted(m.name for m in found.models) == [
         "mlp(3, 16), bump code, seed 0",
         "mlp(3, 16), bump code, seed 1",
-        "mlp(3, 16), bump code, stripes, seed 0",
+        "mlp(3, 16), bump code, single factor, seed 0",
     ]
     assert collect([store.root, store.root.parent]).runs == found.runs  # each once
 

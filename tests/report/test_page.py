@@ -71,7 +71,7 @@ def test_models_of_stores_are_limited_one_seed_each_first(store):
     page = build(collect([store.root]), models=2)
     shown = [m["name"] for group in data_of(page.html)["groups"] for m in group["models"]]
     assert len(shown) == 2
-    assert len({("stripes" in name) for name in shown}) == 2  # two configurations, not two seeds of one
+    assert len({("single factor" in name) for name in shown}) == 2  # two configurations, not two seeds of one
     assert "shows 2 of 3 models" in page.notes[0]
 
 
@@ -169,7 +169,9 @@ RENDERED = ["decoder.kind=rendered", "encoding.kind=onehot", "training.kind=low_
     [
         [],
         ["seed=3"],
-        ["decoder.kind=mlp", "decoder.depth=5", "training.stripes=true"],
+        ["decoder.kind=mlp", "decoder.depth=5", "training.examples.single_factor={}"],
+        ["training.examples.cells.count=3", "training.examples.single_factor.repeats=2", "training.loss.kind=l1"],
+        ["training.examples.cells=null", 'training.examples.few={"kind":"cells","count":3}'],
         [f"scene.factors={CYCLIC}", "holdout.lo=2"],
         [*RENDERED, 'training.terms={"entropy": {"weight": 0.1}}'],
     ],
@@ -202,10 +204,11 @@ def test_names_of_a_mixed_store_are_short_and_distinct():
     """Runs over different scenes, spaces and hold-outs: no name is cut off, no two are alike, none is JSON."""
     mixed = [
         RunConfig.parse([f"scene.factors.x={size}", f"holdout.kind={kind}", f"decoder.kind={decoder}", f"seed={seed}",
-                         f"training.stripes={stripes}", f"training.batch={size}", f"scene.sigma={size / 10}",
-                         f"training.learning_rate={size / 1000}", f"training.steps={size}"]).to_dict()
+                         f"training.examples.single_factor={stripes}", f"training.batch={size}",
+                         f"scene.sigma={size / 10}", f"training.learning_rate={size / 1000}",
+                         f"training.steps={size}"]).to_dict()
         for size in (16, 20) for kind in ("centre", "corner") for decoder in ("cnn", "mlp")
-        for stripes in ("true", "false") for seed in (0, 1)
+        for stripes in ("{}", "null") for seed in (0, 1)
     ]  # fmt: skip
     assert any(len(name) > LONGEST for name in names_of(mixed))
     names = distinct_names(mixed, [f"{i:016x}"[::-1] for i in range(len(mixed))])
@@ -221,7 +224,7 @@ def test_a_given_name_reaches_curves_scatter_and_runs(store, runs):
     assert [point["series"] for point in data["curves"]["scatter"] if point["run"] == runs[0].id] == ["my name"]
     series = {s["name"]: s["points"] for s in data["curves"]["layers"][0]["series"]}
     assert [point["seeds"] for point in series["my name"]] == [2] * len(series["my name"])
-    assert set(series) == {"my name", "mlp(3, 16), bump code, stripes"}
+    assert set(series) == {"my name", "mlp(3, 16), bump code, single factor"}
     assert under_given_names(["a", "a", "b", "b"], ["one", None, "two", "three"]) == ["one", "one", "b", "b"]
 
 

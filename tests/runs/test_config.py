@@ -31,7 +31,10 @@ def test_two_ways_of_writing_a_run_are_one_run():
     assert RunConfig.parse([]).hash == RunConfig.parse(["holdout.lo=6.0"]).hash
     assert RunConfig.parse(["holdout.lo=-0.0"]).hash == RunConfig.parse(["holdout.lo=0"]).hash
     assert RunConfig.parse(["holdout.lo=[-0.0,1]"]).hash == RunConfig.parse(["holdout.lo=[0,1]"]).hash
-    assert RunConfig.parse(["training.weight_decay=-0.0"]).hash == RunConfig.parse(["training.weight_decay=0"]).hash
+    assert (
+        RunConfig.parse(["training.optimizer.weight_decay=-0.0"]).hash
+        == RunConfig.parse(["training.optimizer.weight_decay=0"]).hash
+    )
     assert (
         RunConfig.from_dict(RunConfig.parse(["decoder.kind=mlp"]).to_dict()).hash
         == RunConfig.parse(["decoder.kind=mlp"]).hash
@@ -40,7 +43,7 @@ def test_two_ways_of_writing_a_run_are_one_run():
 
 def test_the_hash_is_stable_across_versions_of_this_library():
     # A changed hash orphans every stored run: change it only on purpose, and say so in the changelog.
-    assert RunConfig.parse([]).hash == "848d1de8db5f0f9a"
+    assert RunConfig.parse([]).hash == "a79d65f3982eee04"
 
 
 def test_every_setting_changes_the_hash_and_only_the_seed_leaves_the_seedless_one():
@@ -143,9 +146,9 @@ def test_all_errors_come_at_once_with_the_nearest_names():
         (
             ['scene.factors={"x":{"kind":"cyclic","sise":8,"hue":1},"y":2.5,"z":null,"w":0}'],
             [
-                "scene.factors is wrong: Factor 'x': a factor is a number of values, or has kind, size and perhaps low "
-                "and step. Unknown: 'sise' (did you mean 'size'?), 'hue'. Missing: size.",
-                "Factor 'y': a factor is a number of values, or has kind, size and perhaps low and step. Got 2.5.",
+                "scene.factors is wrong: Factor 'x': a factor is a number of values",
+                "Unknown: 'sise' (did you mean 'size'?), 'hue'. Missing: size.",
+                "Factor 'y': a factor is a number of values",
                 "Factor 'z': a factor is a number of values",
                 "Factor 'w': a factor's size must be a whole number of values, at least 1. Got 0",
                 "Example: scene.factors.x=32",

@@ -120,7 +120,7 @@ def test_a_foreign_or_unfinished_directory_is_refused(store):
     run_json = store.directory(tiny()) / "run.json"
     good = run_json.read_text()
     run_json.write_text('{"format": "other"}')
-    with pytest.raises(StoreError, match="format 'other', expected 'recombine-run-1'"):
+    with pytest.raises(StoreError, match="format 'other', expected 'recombine-run-2'"):
         store.load(tiny().hash)
     run_json.write_text(good[:50])
     with pytest.raises(StoreError, match="cannot be read as JSON"):
@@ -150,7 +150,7 @@ def test_a_run_json_that_lacks_a_key_is_refused_whatever_its_digest(store, key):
 
 
 @pytest.mark.parametrize(
-    "content", ['{"format": "recombine-run-1"}', '{"format": "recombine-run-1", "config": "x"}', "[]", "null"]
+    "content", ['{"format": "recombine-run-2"}', '{"format": "recombine-run-2", "config": "x"}', "[]", "null"]
 )
 def test_a_run_json_with_holes_is_refused_and_hides_no_other_run(store, content):
     (store.directory(tiny()) / "run.json").write_text(content)

@@ -38,7 +38,12 @@ def test_the_gap_is_held_out_for_one_digit(name):
 def test_the_paper_profile_is_the_papers_setting():
     run = config(profile("paper"), "one", 0)
     recipe, factor = run.recipe(), run.scene["factors"]["angle"]
-    assert (factor["size"], recipe.epochs, recipe.learning_rate, recipe.weight_decay) == (1000, 200, 1e-3, 1e-4)
+    assert (factor["size"], recipe.epochs, recipe.learning_rate, recipe.optimizer["weight_decay"]) == (
+        1000,
+        200,
+        1e-3,
+        1e-4,
+    )
     assert run.decoder == {"kind": "deconv", "width": 128, "batch_norm": True, "sigmoid": True}
     assert run.scene["digits"] == [4]
     assert run.task().encoding.size == 2

@@ -11,7 +11,11 @@ from recombine.core.errors import InputError, TrainingDiverged
 from recombine.core.seeds import check_seed
 from recombine.training import Batch, recipe
 from recombine.training.loop import Loop
-from recombine.training.objective import Single, Stacked, check_terms
+from recombine.training.loss_terms import check_terms
+from recombine.training.losses.mse import MSE
+from recombine.training.objective import Single, Stacked
+from recombine.training.order import Order
+from recombine.training.training_set import TrainingSet
 
 
 @pytest.fixture
@@ -21,7 +25,8 @@ def task():
 
 
 def fast(**settings):
-    own = {"sampling": "once", "batch": 16, "learning_rate": 3e-3, "beta2": 0.99, "schedule": "cosine", "warmup": 0.05}
+    own = {"examples": {"cells": {"draw": "all"}}, "optimizer": {"beta2": 0.99}}
+    own |= {"batch": 16, "learning_rate": 3e-3, "schedule": "cosine", "warmup": 0.05}
     return recipe("paper", **{**own, "steps": 40, "evaluate_every": 10, **settings})
 
 
@@ -107,13 +112,9 @@ def test_training_alone_equals_the_plain_loop_anyone_would_write(task):
     run = rc.train(rc.decoders.MLP(task, width=16), task, seed=3, training=training)
 
     model = rc.decoders.MLP(task, width=16).initialize(3)
-    optimizer = torch.optim.AdamW(
-        model.parameters(), training.learning_rate, betas=(0.9, training.beta2), weight_decay=training.weight_decay
-    )
-    from recombine.training.data import Examples, Order, drawn_rows
-
-    examples = Examples(task, training, torch.device("cpu"))
-    order = Order(drawn_rows(examples, training, 3), training.batch, 3)
+    optimizer = torch.optim.AdamW(model.parameters(), training.learning_rate, betas=(0.9, 0.99), weight_decay=0.01)
+    examples = TrainingSet(task, training, torch.device("cpu"))
+    order = Order(examples.epoch(3)[0], training.batch, 3)
     for step in range(12):
         codes, images = examples.batch(order(step))
         optimizer.zero_grad()
@@ -218,8 +219,8 @@ def test_seeds_together_train_the_parts_the_model_has(task, change):
 @pytest.mark.parametrize("kind", [rc.decoders.MLP, rc.decoders.FactorRendered])
 def test_unchanged_decoders_take_the_quicker_way(task, kind):
     model = kind(rc.Task(task.scene, rc.encodings.OneHot(task.space), task.holdout), depth=2)
-    assert Stacked([model], ())._quicker is not None
-    assert Stacked([model.double()], ())._quicker is not None
+    assert Stacked([model], MSE(), ())._quicker is not None
+    assert Stacked([model.double()], MSE(), ())._quicker is not None
 
 
 class TanhCNN(rc.decoders.CNN):
@@ -242,7 +243,7 @@ class TanhMLP(rc.decoders.MLP):
 
 
 def quicker(model, *terms):
-    return Single(model, terms)._quicker is not None
+    return Single(model, MSE(), terms)._quicker is not None
 
 
 @pytest.mark.parametrize(
@@ -277,7 +278,7 @@ def test_a_hook_on_all_modules_is_no_way_to_be_passed_over(task):
 def test_classes_that_build_or_compute_something_else_take_no_quicker_way(task):
     assert not quicker(TanhCNN(task))
     assert not quicker(SquashedCNN(task, depth=1, width=4))
-    assert Stacked([TanhMLP(task)], ())._quicker is None
+    assert Stacked([TanhMLP(task)], MSE(), ())._quicker is None
 
 
 def test_the_quicker_way_trains_a_cnn_to_the_same_weights(task, monkeypatch):
@@ -456,7 +457,7 @@ def test_the_inverse_experiment_trains_and_is_scored_in_factor_steps():
     run = rc.train(rc.decoders.Encoder(task, width=32), task, training=fast(steps=300))
     summary = run.scores.summary()
     assert summary["id", "localization"].mean > 0.9
-    assert math.isnan(summary["id", "ssim"].mean)
+    assert ("id", "ssim") not in {(row.split, row.metric) for row in summary.rows}
 
 
 def test_a_decoder_for_another_task_is_an_error(task):

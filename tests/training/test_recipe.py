@@ -10,8 +10,11 @@ from recombine.training import Paper, recipe
 
 def test_the_paper_recipe_has_the_papers_values():
     paper = Paper()
-    assert (paper.learning_rate, paper.batch, paper.samples, paper.epochs) == (1e-3, 32, 2000, 50)
-    assert (paper.sampling, paper.schedule) == ("replacement", "constant")
+    assert (paper.learning_rate, paper.batch, paper.epochs, paper.schedule) == (1e-3, 32, 50, "constant")
+    cells = paper.examples["cells"]
+    assert cells is not None
+    assert (cells["draw"], cells["samples"]) == ("replacement", 2000)
+    assert (paper.loss["kind"], paper.optimizer["kind"]) == ("mse", "adamw")
     assert paper.total_steps(2000) == 3125
 
 
@@ -57,3 +60,45 @@ def test_a_loss_term_is_of_the_kind_it_is_named_by():
     assert recipe("low_rank", terms={"entropy": {"kind": "entropy"}}).terms["entropy"]["weight"] == 0.1
     with pytest.raises(InputError, match=r"The term 'entropy' is of that kind\. Got kind 'variance'"):
         recipe("low_rank", terms={"entropy": {"kind": "variance"}})
+
+
+def test_sources_are_added_to_those_of_the_recipe_and_canonical():
+    made = recipe("paper", examples={"single_factor": {}, "cells": {"count": 3}})
+    assert list(made.examples) == ["cells", "single_factor"]
+    assert made.examples["cells"] == {**recipe("paper").examples["cells"], "count": 3}
+    assert recipe(**made.model_dump()) == made
+    assert recipe("paper", examples={"cells": {"count": 3}, "single_factor": {"repeats": 1}}) == made
+
+
+def test_a_source_of_the_recipe_is_left_out_by_none():
+    made = recipe("paper", examples={"cells": None, "few": {"kind": "cells", "count": 2}, "single_factor": None})
+    assert made.examples["cells"] is None
+    assert list(made.examples) == ["cells", "few"]
+    assert recipe(**made.model_dump()) == made
+
+
+def test_another_kind_starts_from_its_own_defaults():
+    made = recipe("recommended", optimizer={"kind": "sgd", "momentum": 0.9}, loss={"kind": "huber"})
+    assert made.optimizer == {"kind": "sgd", "momentum": 0.9, "weight_decay": 0.0, "nesterov": False}
+    assert made.loss == {"kind": "huber", "delta": 1.0}
+    assert recipe("recommended", optimizer={"weight_decay": 0.0}).optimizer["beta2"] == 0.98
+
+
+def test_problems_of_nested_groups_carry_their_keys():
+    with pytest.raises(InputError) as caught:
+        recipe(
+            "paper",
+            examples={"cells": {"cuont": 3, "start": 2.0}, "pictures_of_mine": {}},
+            loss={"kind": "mes"},
+            optimizer={"beta2": 1.5},
+        )
+    assert {problem.key for problem in caught.value.problems} == {
+        "examples.cells.cuont", "examples.cells.start", "examples.pictures_of_mine.kind", "loss.kind",
+        "optimizer.beta2",
+    }  # fmt: skip
+
+
+def test_a_source_must_start_before_it_stops():
+    with pytest.raises(InputError) as caught:
+        recipe("paper", examples={"cells": {"start": 0.5, "stop": 0.5}})
+    assert caught.value.key == "examples.cells.start"

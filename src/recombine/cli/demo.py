@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MODELS = {
     "bumps": [],
-    "bumps + stripes": ["training.stripes=true"],
+    "bumps + stripes": ["training.examples.single_factor={}"],
 }
 TITLES = {
     "bumps": "trained on bumps",

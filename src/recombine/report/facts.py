@@ -43,17 +43,34 @@ def train_command(run: StoredRun) -> str:
 def overrides(config: RunConfig) -> list[str] | None:
     """The key=value words by which a configuration differs from the defaults of its kinds; None if there are none
     that give exactly this configuration."""
-    wanted = flat(config.to_dict())
-    kinds = [_word(key, wanted[key]) for key in wanted if key.endswith(".kind")]
-    plain = flat(RunConfig.parse([]).to_dict())
+    wanted = _leaves(config.to_dict())
+    plain = _leaves(RunConfig.parse([]).to_dict())
+    kinds = [_word(key, wanted[key]) for key in wanted if key.endswith(".kind") and wanted[key] != plain.get(key)]
     try:
-        usual = flat(RunConfig.parse(kinds).to_dict())
-        words = [_word(key, value) for key, value in wanted.items()
-                 if (plain.get(key) if key.endswith(".kind") else usual.get(key)) != value]  # fmt: skip
+        usual = _leaves(RunConfig.parse(kinds).to_dict())
+        words = [*kinds, *(_word(key, value) for key, value in wanted.items()
+                           if not key.endswith(".kind") and (key not in usual or usual[key] != value))]  # fmt: skip
         words += [] if any(word.startswith("seed=") for word in words) else [f"seed={config.seed}"]
         return words if RunConfig.parse(words).hash == config.hash else None
     except InputError:  # a kind that has no defaults for everything, such as a mixed encoding
         return None
+
+
+def _leaves(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration as group.key → value, the nested groups of the training (examples, loss, …) included."""
+    found: dict[str, Any] = {}
+    for key, value in flat(config).items():
+        nested = key in ("training.examples", "training.loss", "training.optimizer")
+        inner = _nested(key, value) if nested and isinstance(value, Mapping) else {key: value}
+        found |= inner
+    return found
+
+
+def _nested(key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, inner in value.items():
+        found |= _nested(f"{key}.{name}", inner) if isinstance(inner, Mapping) else {f"{key}.{name}": inner}
+    return found
 
 
 def _word(key: str, value: Any) -> str:

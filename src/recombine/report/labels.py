@@ -98,6 +98,8 @@ def _head(config: Mapping[str, Any]) -> str:
 
 def _says(config: Mapping[str, Any], key: str) -> bool:
     value = config.get(key)
+    if key == "training.examples" and isinstance(value, Mapping):
+        return bool(_sources(value))
     return not (value is None or value is False or value == {})
 
 
@@ -108,8 +110,24 @@ def _said(key: str, value: Any) -> str:
         return f"{value} {group}"
     if key.endswith(".terms") and isinstance(value, Mapping):
         return " + ".join(value)
+    if key == "training.examples" and isinstance(value, Mapping):
+        return _sources(value)
     word = f"{group} {word}" if group == "holdout" else word  # "seed" alone is the run's
     return word if value is True else f"{word} {_plain(value)}"
+
+
+def _sources(examples: Mapping[str, Any]) -> str:
+    """The example sources in words, without the usual one: all cells."""
+    named = [_source(name, given) for name, given in examples.items() if given is not None]
+    return " + ".join(name for name in named if name != "cells")
+
+
+def _source(name: str, given: Mapping[str, Any]) -> str:
+    """An example source in words: "10 cells", "single factor × 3"."""
+    amount = given.get("count") if given.get("share") is None else f"{given['share']:.0%} of the"
+    words = [] if amount is None else [str(amount)]
+    words += [name.replace("_", " ")] + ([f"× {given['repeats']}"] if given.get("repeats", 1) != 1 else [])
+    return " ".join(words)
 
 
 def _plain(value: Any) -> str:

@@ -28,9 +28,9 @@ from recombine.core.registry import TOO_DEEP, Family, check_nesting, nearest, re
 from recombine.core.scenes import SCENES
 from recombine.core.task import Task
 from recombine.models.decoders import DECODERS, Decoder
-from recombine.training.data import check_data
 from recombine.training.objective import Objective
 from recombine.training.recipe import RECIPES, Training
+from recombine.training.training_set import check_examples
 
 GROUPS: dict[str, Family] = {
     "scene": SCENES,
@@ -162,10 +162,12 @@ class RunConfig:
         task = self.task()
         task.encoding.check()
         model, recipe = self.model(task), self.recipe()
-        check_data(task, recipe)
+        check_examples(task, recipe)
         values = task.space.values(torch.zeros(2, dtype=torch.long))
         with torch.no_grad():  # loss terms refuse a model that they have nothing to say about
-            Objective(model, recipe.loss_terms())(task.inputs(values), task.targets(values), 0.0)
+            loss, inputs, targets = recipe.loss_function(), task.inputs(values), task.targets(values)
+            loss.check(model.eval()(inputs), targets)
+            Objective(model, loss, recipe.loss_terms())(inputs, targets, 0.0)
 
     def recipe(self) -> Training:
         return cast("Training", RECIPES.validate(self.training))

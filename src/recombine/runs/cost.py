@@ -13,8 +13,8 @@ from recombine.core.errors import StoreError
 from recombine.core.statistics import median
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
-from recombine.training.data import epoch_length
 from recombine.training.loop import Loop
+from recombine.training.training_set import epoch_length
 
 LONG_ENOUGH = 0.3  # seconds of steps, for each kind of run
 

@@ -49,7 +49,7 @@ from recombine.training.loop import Run, train_seeds
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
 
-FORMAT = "recombine-run-1"
+FORMAT = "recombine-run-2"
 RUN_ID = re.compile(r"[0-9a-f]{16}")
 RESULTS = ("config.json", "model/config.json", "model/model.safetensors", "scores.csv", "history.jsonl",
            "losses.safetensors")  # fmt: skip

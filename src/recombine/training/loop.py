@@ -1,7 +1,7 @@
 """The one training loop.
 
 run = train(model, task, seed=0)                       # the paper's recipe
-run = train(model, task, seed=0, training=recipe("recommended", stripes=True))
+run = train(model, task, seed=0, training=recipe("recommended", examples={"single_factor": {}}))
 runs = train_seeds(model, task, range(8))              # as one batched program where that is faster
 """
 
@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,10 +33,14 @@ from recombine.models.decoders import Decoder
 from recombine.models.evaluation_mode import evaluation_mode
 from recombine.scoring.scores import Scores, score
 from recombine.training.checkpoint import Checkpoint, Snapshot, settings, settle, steps_done
-from recombine.training.data import Examples, Order, check_data, drawn_rows
-from recombine.training.objective import LossTerm, Single, Stacked, check_terms
-from recombine.training.recipe import Paper, Training
+from recombine.training.loss_terms import LossTerm, check_terms
+from recombine.training.losses import Loss, as_loss
+from recombine.training.objective import Single, Stacked
+from recombine.training.optimizers import OptimizerFactory
+from recombine.training.order import Schedule
+from recombine.training.recipe import Training
 from recombine.training.recipe import recipe as recipe_by_name
+from recombine.training.training_set import TrainingSet, check_examples
 
 WORTH_SAVING = 1.0  # seconds of training
 
@@ -176,7 +180,7 @@ def train_seeds(
 
 def _recipe(training: Training | str | None) -> Training:
     if training is None or isinstance(training, Training):
-        return training or Paper()
+        return training or recipe_by_name()
     if not isinstance(training, str):
         raise InputError(f"The training is a recipe or the name of one. Got {training!r} instead.")
     return recipe_by_name(training)
@@ -204,7 +208,7 @@ def _all_finished(outcomes: Sequence[Run | TrainingDiverged]) -> list[Run]:
 class _Seed:
     """What the loop keeps for each seed besides its tensors."""
 
-    order: Order
+    order: Schedule
     history: list[dict[str, float | int]] = field(default_factory=list)
     best: float = math.inf
     without_improvement: int = 0
@@ -225,41 +229,30 @@ class Loop:
         device: str | torch.device,
         checkpoints: Sequence[str | Path] | None,
         stacked: bool = False,
+        loss: Loss | Callable[[Tensor, Tensor], Tensor] | None = None,
+        optimizer: OptimizerFactory | Callable[..., torch.optim.Optimizer] | None = None,
     ) -> None:
         self.task, self.seeds, self.training = task, list(seeds), training
         self.device = resolve(device)
         self.models = [model.to(self.device) for model in models]
         self.dtype = precision(models[0])
         self._check_fit()
-        check_data(task, training)
+        check_examples(task, training)
         terms = [*training.loss_terms(), *terms]
-        check_terms(terms)
-        self.program = Stacked(models, terms) if stacked or len(models) > 1 else Single(models[0], terms)
-        self.examples = Examples(task, training, self.device, self.dtype)
-        rows = [drawn_rows(self.examples, training, seed) for seed in seeds]
-        self.total = training.total_steps(len(rows[0]))
-        self.state = [_Seed(self._order(r, seed)) for r, seed in zip(rows, seeds)]
-        self.optimizer = torch.optim.AdamW(
-            self.program.parameters.values(),
-            lr=training.learning_rate,
-            betas=(0.9, training.beta2),
-            weight_decay=training.weight_decay,
-            fused=self.device.type in ("cpu", "cuda"),
-        )
+        loss = training.loss_function() if loss is None else as_loss(loss)
+        check_terms(terms, loss.name)
+        self.program = Stacked(models, loss, terms) if stacked or len(models) > 1 else Single(models[0], loss, terms)
+        self.examples = TrainingSet(task, training, self.device, self.dtype)
+        self.total = training.total_steps(sum(p.epoch_length() for p in self.examples.sources))
+        self.state = [_Seed(self.examples.schedule(seed, self.total)) for seed in seeds]
+        make = training.optimizer_factory() if optimizer is None else optimizer
+        self.optimizer = make(list(self.program.parameters.values()), training.learning_rate)
         names = self.program.objective.names
         self.trace = torch.empty(len(seeds), 0, len(names), device=self.device)  # grows as steps are done
         self.step, self.checked, self.seconds = 0, 0, 0.0
         self.final: dict[int, dict[str, Tensor]] = {}  # weights of seeds that stopped before the others
         self._evaluation = self._evaluation_cells()
         self.checkpoints = [Checkpoint(Path(path), self._fingerprint(i)) for i, path in enumerate(checkpoints or [])]
-
-    def _order(self, rows: Tensor, seed: int) -> Order:
-        """The order of a seed's rows, stripes alone first if the recipe says so."""
-        alone = round(self.training.stripes_first * self.total)
-        if not alone:
-            return Order(rows, self.training.batch, seed)
-        stripe_rows = rows[rows >= len(self.examples.id_cells)]
-        return Order(rows, self.training.batch, seed, after=(Order(stripe_rows, self.training.batch, seed), alone))
 
     def _check_fit(self) -> None:
         """Codes that cannot be told apart and a wrong code or image size are errors before anything starts."""
@@ -350,7 +343,8 @@ class Loop:
     def _advance(self) -> None:
         rows = torch.stack([s.order(self.step) for s in self.state])
         inputs, targets = self.examples.batch(rows)
-        losses = self.program.losses(inputs, targets, self.step / self.total)
+        weights = None if self.examples.weights is None else self.examples.weights[rows.to(self.device)]
+        losses = self.program.losses(inputs, targets, self.step / self.total, weights)
         self.optimizer.zero_grad()
         losses[:, 0].sum().backward()
         rate = self.training.learning_rate_at(self.step, self.total)

@@ -1,13 +1,11 @@
-"""What is minimized: mean squared error plus plug-in terms; for one model or for several seeds at once."""
+"""What is minimized: a loss plus loss terms; for one model or for several seeds at once."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
@@ -15,66 +13,36 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from recombine.core.errors import InputError
 from recombine.models.decoders import Decoder
-
-
-class Batch(NamedTuple):
-    """What a loss term may look at."""
-
-    inputs: Tensor
-    targets: Tensor
-    outputs: Tensor
-    progress: float  # step / total steps, in [0, 1): for schedules
-
-
-@runtime_checkable
-class LossTerm(Protocol):
-    """A plug-in added to the loss: (model, batch) → scalar. Its weight and schedule are its own affair.
-
-    A term must read the model's parameters through the model it is handed. Its `name` labels its logged value.
-    """
-
-    name: str
-
-    def __call__(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]: ...
-
-
-RECORDED = ("step", "learning_rate", "loss", "mse", "id_mse", "ood_mse")  # the history's own columns
-
-
-def check_terms(terms: Sequence[object]) -> None:
-    """Raise if a term has no name of its own under which its value can be recorded."""
-    seen = set()
-    for term in terms:
-        name = getattr(term, "name", None)
-        if not isinstance(name, str) or not name:
-            raise InputError(f"A loss term needs a name, under which its value is recorded. {term!r} has none.")
-        if name in RECORDED:
-            raise InputError(f"{name!r} is a column of the history already. Give the loss term another name.")
-        if name in seen:
-            raise InputError(f"Two loss terms are named {name!r}. Give one of them another name.")
-        seen.add(name)
+from recombine.training.loss_terms.term import Batch, LossTerm
+from recombine.training.losses import Loss
 
 
 class Objective(nn.Module):
-    """Loss of one batch under one model: the column of the total, the squared error and each term."""
+    """Loss of one batch under one model: the column of the total, of the loss itself and of each term."""
 
-    def __init__(self, model: nn.Module, terms: Sequence[LossTerm]) -> None:
+    def __init__(self, model: nn.Module, loss: Loss, terms: Sequence[LossTerm]) -> None:
         super().__init__()
         self.model = model
+        self.loss = loss
         self.terms = tuple(terms)
 
     @property
     def names(self) -> list[str]:
-        return ["loss", "mse", *(term.name for term in self.terms)]
+        return ["loss", self.loss.name, *(term.name for term in self.terms)]
 
     def forward(
-        self, inputs: Tensor, targets: Tensor, progress: float, outputs: Tensor | None = None
+        self,
+        inputs: Tensor,
+        targets: Tensor,
+        progress: float,
+        outputs: Tensor | None = None,
+        weights: Tensor | None = None,
     ) -> Float[Tensor, " column"]:
         """The columns; the model is not called if its outputs are given."""
         if outputs is None:
             outputs = self.model(inputs)
         assert outputs is not None
-        error = F.mse_loss(outputs, targets)
+        error = self.loss(outputs, targets, weights)
         batch = Batch(inputs, targets, outputs, progress)
         extra = [_number(term.name, term(self.model, batch)) for term in self.terms]
         total = torch.stack([error, *extra]).sum() if extra else error
@@ -96,16 +64,19 @@ class Single:
     method does not have, or frozen weights, whose gradients it would compute all the same.
     """
 
-    def __init__(self, model: nn.Module, terms: Sequence[LossTerm]) -> None:
-        self.objective = Objective(model, terms)
+    def __init__(self, model: nn.Module, loss: Loss, terms: Sequence[LossTerm]) -> None:
+        self.objective = Objective(model, loss, terms)
         self.parameters = dict(model.named_parameters())
         self.buffers = dict(model.named_buffers())
         frozen = not all(p.requires_grad for p in model.parameters())
         self._quicker = None if terms or frozen else _quicker(model, "training_forward")
 
-    def losses(self, inputs: Tensor, targets: Tensor, progress: float) -> Float[Tensor, "seed column"]:
+    def losses(
+        self, inputs: Tensor, targets: Tensor, progress: float, weights: Tensor | None = None
+    ) -> Float[Tensor, "seed column"]:
         outputs = None if self._quicker is None else self._quicker(inputs[0])
-        return self.objective(inputs[0], targets[0], progress, outputs).unsqueeze(0)
+        own = None if weights is None else weights[0]
+        return self.objective(inputs[0], targets[0], progress, outputs, own).unsqueeze(0)
 
     def outputs(self, inputs: Tensor) -> Float[Tensor, "seed batch ..."]:
         return self.objective.model(inputs).unsqueeze(0)
@@ -126,15 +97,15 @@ class Single:
 class Stacked:
     """Several seeds: their parameters stacked along a first dimension, one vectorized program for all.
 
-    The seeds never mix: the summed loss has block-diagonal gradients and AdamW is elementwise. Results equal
+    The seeds never mix: the summed loss has block-diagonal gradients, and the optimizer is elementwise. Results equal
     those of single runs up to the rounding of batched matrix products. A model that knows a quicker way than vmap
     to run several seeds has a method `stacked_forward(parameters, inputs)`: stacked parameters by name and inputs
     (seed, batch, …) → outputs (seed, batch, …).
     """
 
-    def __init__(self, models: Sequence[nn.Module], terms: Sequence[LossTerm]) -> None:
-        self.objective = Objective(copy.deepcopy(models[0]), terms)
-        parameters, buffers = stack_module_state([Objective(model, terms) for model in models])
+    def __init__(self, models: Sequence[nn.Module], loss: Loss, terms: Sequence[LossTerm]) -> None:
+        self.objective = Objective(copy.deepcopy(models[0]), loss, terms)
+        parameters, buffers = stack_module_state([Objective(model, loss, terms) for model in models])
         trained = {name for name, p in models[0].named_parameters() if p.requires_grad}
         names = {key: key.removeprefix("model.") for key in parameters}
         self.parameters = {
@@ -142,15 +113,13 @@ class Stacked:
             for key, name in names.items()
         }
         self.buffers = {k.removeprefix("model."): v for k, v in buffers.items()}
-        self._losses = vmap(self._one_loss, in_dims=(0, 0, 0, 0, 0, None), randomness="different")
+        self._losses = vmap(self._one_loss, in_dims=(0, 0, 0, None), randomness="different")
         self._outputs = vmap(self._one_output, in_dims=0, randomness="different")
         self._quicker = _quicker(self.objective.model, "stacked_forward")
 
-    def _one_loss(
-        self, p: dict, b: dict, inputs: Tensor, targets: Tensor, outputs: Tensor, progress: float
-    ) -> Float[Tensor, " column"]:
+    def _one_loss(self, p: dict, b: dict, batch: dict[str, Tensor], progress: float) -> Float[Tensor, " column"]:
         state = {f"model.{k}": v for k, v in {**p, **b}.items()}
-        return functional_call(self.objective, state, (inputs, targets, progress, outputs))
+        return functional_call(self.objective, state, (), {**batch, "progress": progress})
 
     def _one_output(self, p: dict, b: dict, inputs: Tensor) -> Tensor:
         return functional_call(self.objective.model, {**p, **b}, (inputs,))
@@ -160,13 +129,16 @@ class Stacked:
             return self._quicker(self.parameters, inputs)
         return self._outputs(self.parameters, self.buffers, inputs)
 
-    def losses(self, inputs: Tensor, targets: Tensor, progress: float) -> Float[Tensor, "seed column"]:
+    def losses(
+        self, inputs: Tensor, targets: Tensor, progress: float, weights: Tensor | None = None
+    ) -> Float[Tensor, "seed column"]:
         outputs = self._forward(inputs)
-        if not self.objective.terms:  # under vmap the squared error alone takes a tenth of an MLP's step
-            distance = (outputs - targets).flatten(1)
-            error = torch.linalg.vecdot(distance, distance) / distance.shape[1]
+        if not self.objective.terms:  # all seeds at once, which is quicker than under vmap
+            error = self.objective.loss.of_seeds(outputs, targets, weights)
             return torch.stack([error, error], dim=1)
-        return self._losses(self.parameters, self.buffers, inputs, targets, outputs, progress)
+        batch = {"inputs": inputs, "targets": targets, "outputs": outputs}
+        batch |= {} if weights is None else {"weights": weights}
+        return self._losses(self.parameters, self.buffers, batch, progress)
 
     def outputs(self, inputs: Tensor) -> Float[Tensor, "seed batch ..."]:
         seeds = len(next(iter(self.parameters.values())))

@@ -1,16 +1,21 @@
-"""How to train: every setting that changes a run's result, and the named recipes."""
+"""How to train: every setting that changes a run's result. The named recipes are in `recipes/`."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, cast
+from collections.abc import Mapping
+from typing import Any, Literal, cast
 
 from pydantic import Field, field_validator
 
 from recombine.core.errors import InputError, Problem
-from recombine.core.registry import Count, Family, NonNegative, Parameters, Positive, Share
-from recombine.training.loss_terms.penalties import TERMS
-from recombine.training.objective import LossTerm
+from recombine.core.registry import Count, Family, Parameters, Positive, Share
+from recombine.training.examples.source import checked
+from recombine.training.loss_terms.term import TERMS, LossTerm
+from recombine.training.losses.loss import LOSSES, Loss
+from recombine.training.optimizers.optimizer import OPTIMIZERS, OptimizerFactory
+
+RECIPES = Family("training")
 
 
 class Training(Parameters):
@@ -20,46 +25,68 @@ class Training(Parameters):
         epochs: Passes over the training examples.
         steps: Optimizer steps; overrides epochs.
         batch: Examples per step. Batches run on across epoch ends, so all have this size.
-        sampling: "replacement": `samples` ID cells are drawn once, with replacement, and passed over in each epoch,
-            as in the paper; "once": each ID cell once per epoch.
-        samples: Number of cells drawn for sampling = "replacement".
-        bumps: Train on this many ID cells, drawn once without replacement, instead of all of them or of `samples`.
-        bump_share: The same as a share of all ID cells, rounded to whole cells.
-        stripes: Also train on all single-factor scenes (for a bump: the stripes).
-        stripe_repeats: How often each stripe occurs in an epoch.
-        stripes_first: Share of the steps, at the start, that see stripes only; then come stripes and bumps together.
-        learning_rate, weight_decay, beta2: AdamW's.
+        examples: What is trained on: a name for each source of examples → its settings, on top of the recipe's own
+            sources. The `kind` of a source is its name unless given; all have `repeats`, `weight`, `start` and `stop`
+            (`recombine.training.examples.Placement`). None leaves out a source of the recipe:
+            {"cells": {"count": 10}, "single_factor": {}}.
+        learning_rate: Of the optimizer, before the schedule.
+        optimizer: By kind, with its settings: {"kind": "adamw", "weight_decay": 0.01}.
         schedule: Learning rate "constant", or falling along a "cosine" that reaches 0 one step after the last.
         warmup: Share of the steps over which the learning rate rises linearly at the start.
+        loss: Between outputs and targets, by kind, with its settings: {"kind": "mse"}.
+        terms: Loss terms added to it, by kind: {"entropy": {"weight": 0.1}}.
         stop_below: Stop once the ID error (estimated on `evaluate_cells` cells) is at or below this.
         stop_patience: Stop after this many evaluations without a new lowest ID error.
         evaluate_every: Steps between evaluations of ID and OOD error.
         evaluate_cells: At most so many ID cells, and so many OOD cells, drawn once, serve for evaluations.
-        terms: Loss terms added to the mean squared error, by kind: {"entropy": {"weight": 0.1}}.
         allow_unseen: Accept hold-outs that take single factor values out of training.
     """
 
     epochs: Count
     steps: Count | None = None
     batch: Count
-    sampling: Literal["replacement", "once"]
-    samples: Count = 2000
-    bumps: Annotated[int, Field(ge=0)] | None = None
-    bump_share: Share | None = None
-    stripes: bool = False
-    stripe_repeats: Count = 1
-    stripes_first: Share = 0.0
+    examples: dict[str, dict[str, Any] | None] = Field(default={"cells": {}}, validate_default=True)
     learning_rate: Positive
-    weight_decay: NonNegative = 0.01
-    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
-    schedule: Literal["constant", "cosine"]
+    optimizer: dict[str, Any] = Field(default={"kind": "adamw"}, validate_default=True)
+    schedule: Literal["constant", "cosine"] = "constant"
     warmup: Share = 0.0
+    loss: dict[str, Any] = Field(default={"kind": "mse"}, validate_default=True)
+    terms: dict[str, dict[str, Any]] = Field(default={}, validate_default=True)
     stop_below: Positive | None = None
     stop_patience: Count | None = None
     evaluate_every: Count = 50
     evaluate_cells: Count = 128
-    terms: dict[str, dict[str, Any]] = Field(default={})
     allow_unseen: bool = False
+
+    @field_validator("examples")
+    @classmethod
+    def _check_examples(cls, given: dict[str, dict[str, Any] | None]) -> dict[str, dict[str, Any] | None]:
+        """Canonical sources by name, so that two ways of writing them are one; None only where it leaves one out."""
+        usual = cls.model_fields["examples"].default
+        found: dict[str, dict[str, Any] | None] = {}
+        problems: list[Problem] = []
+        for name in sorted({*usual, *given}):
+            own = given.get(name, {})
+            if own is None:
+                found |= {name: None} if name in usual else {}
+                continue
+            try:
+                found[name] = checked(name, onto({"kind": name, **(usual.get(name) or {})}, own))
+            except InputError as error:
+                problems += error.problems
+        if problems:
+            raise InputError.join(problems)
+        return found
+
+    @field_validator("optimizer")
+    @classmethod
+    def _check_optimizer(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return OPTIMIZERS.validate(onto(cls.model_fields["optimizer"].default, given)).model_dump()
+
+    @field_validator("loss")
+    @classmethod
+    def _check_loss(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return LOSSES.validate(onto(cls.model_fields["loss"].default, given)).model_dump()
 
     @field_validator("terms")
     @classmethod
@@ -80,6 +107,12 @@ class Training(Parameters):
     def loss_terms(self) -> list[LossTerm]:
         return [TERMS.build({"kind": kind, **given}) for kind, given in self.terms.items()]
 
+    def loss_function(self) -> Loss:
+        return LOSSES.build(self.loss)
+
+    def optimizer_factory(self) -> OptimizerFactory:
+        return OPTIMIZERS.build(self.optimizer)
+
     def total_steps(self, examples: int) -> int:
         """Steps of a whole run when an epoch has this many examples."""
         return self.steps if self.steps is not None else math.ceil(self.epochs * examples / self.batch)
@@ -93,72 +126,9 @@ class Training(Parameters):
         return self.learning_rate * factor
 
 
-class Paper(Training):
-    """The original experiments': 2000 ID samples drawn with replacement, 50 epochs, AdamW at 1e-3, batch 32.
-
-    They trained MLPs for 20 epochs: set epochs=20 for those.
-    """
-
-    kind: Literal["paper"] = "paper"
-    epochs: Count = 50
-    batch: Count = 32
-    sampling: Literal["replacement", "once"] = "replacement"
-    learning_rate: Positive = 1e-3
-    schedule: Literal["constant", "cosine"] = "constant"
-
-
-class Recommended(Training):
-    """Reaches the same ID error sooner: small batches, each ID cell once per epoch, high rate with cosine decay."""
-
-    kind: Literal["recommended"] = "recommended"
-    epochs: Count = 16
-    batch: Count = 8
-    sampling: Literal["replacement", "once"] = "once"
-    learning_rate: Positive = 2.5e-3
-    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.98
-    schedule: Literal["constant", "cosine"] = "cosine"
-    warmup: Share = 0.15
-
-
-class LowRank(Training):
-    """The paper's for the factor-rendered decoder: every ID cell once per epoch, 1000 epochs, both penalties."""
-
-    kind: Literal["low_rank"] = "low_rank"
-    epochs: Count = 1000
-    batch: Count = 32
-    sampling: Literal["replacement", "once"] = "once"
-    learning_rate: Positive = 1e-3
-    weight_decay: NonNegative = 1e-4
-    schedule: Literal["constant", "cosine"] = "constant"
-    terms: dict[str, dict[str, Any]] = Field(
-        default={"entropy": {"weight": 0.1}, "variance": {"weight": 0.01}}, validate_default=True
-    )
-
-
-class LowRankRecommended(Training):
-    """For the factor-rendered decoder, beyond the paper: the variance penalty alone, and a rate that decays.
-
-    With decoder.padding=replicate, decoder.activation=gelu and decoder.width=4 unseen pairs come out as right as
-    trained ones (docs/forced-rendering.md has the numbers, docs/log.md what was tried).
-    """
-
-    kind: Literal["low_rank_recommended"] = "low_rank_recommended"
-    epochs: Count = 400
-    batch: Count = 32
-    sampling: Literal["replacement", "once"] = "once"
-    learning_rate: Positive = 1e-3
-    weight_decay: NonNegative = 1e-4
-    schedule: Literal["constant", "cosine"] = "cosine"
-    terms: dict[str, dict[str, Any]] = Field(default={"variance": {"weight": 0.01}}, validate_default=True)
-
-
-RECIPES = Family("training")
-RECIPES.models = {
-    "paper": Paper,
-    "recommended": Recommended,
-    "low_rank": LowRank,
-    "low_rank_recommended": LowRankRecommended,
-}
+def onto(usual: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings on top of the usual ones; another kind starts from its own defaults."""
+    return dict(given) if given.get("kind", usual["kind"]) != usual["kind"] else {**usual, **given}
 
 
 def recipe(kind: str = "paper", **settings: Any) -> Training:

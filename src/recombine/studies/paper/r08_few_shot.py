@@ -30,7 +30,7 @@ from recombine.studies.framework.figure_style import (
 )
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import Effects, Runs, Study, record_undiagnosed
-from recombine.training.data import stripes as all_stripes
+from recombine.training.examples.single_factor import single_factor_values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,7 +74,7 @@ def config(sizes: Shapes, bumps: int, seed: int) -> RunConfig:
     """A run on all stripes and so many bumps."""
     return RunConfig.parse(
         [*REMEDY, *square(sizes.side), *centre(sizes.side), f"decoder.depth={sizes.depth}",
-         f"decoder.width={sizes.width}", "training.stripes=true", f"training.bumps={bumps}",
+         f"decoder.width={sizes.width}", "training.examples.single_factor={}", f"training.examples.cells.count={bumps}",
          f"training.steps={sizes.steps}", *sizes.recipe, f"seed={seed}"]
     )  # fmt: skip
 
@@ -188,7 +188,7 @@ def _data_set(part: PartResult) -> Figure:
     from recombine.plotting.style import new_figure
 
     task = task_of(part.facts["config"])
-    values, present = all_stripes(task.space)
+    values, present = single_factor_values(task.space)
     some = torch.linspace(0, len(values) - 1, 6).round().long()
     images = foreground(task.scene, task.scene(values[some], present[some])).numpy()
     bumps = task.space.values(task.holdout.id_cells[torch.linspace(0, task.holdout.n_id - 1, 3).long()])

@@ -107,8 +107,8 @@ def _config(sizes: Shapes, side: int, bumps: int, seed: int, stripes: bool) -> R
     """A run on so many bumps, with or without all stripes."""
     return RunConfig.parse(
         [*REMEDY, *square(side), "holdout.kind=side", "holdout.fraction=0.25", f"decoder.depth={sizes.depth}",
-         f"decoder.width={sizes.width}", f"training.stripes={str(stripes).lower()}", f"training.bumps={bumps}",
-         f"training.steps={sizes.steps}", *sizes.recipe, f"seed={seed}"]
+         f"decoder.width={sizes.width}", f"training.examples.single_factor={'{}' if stripes else 'null'}",
+         f"training.examples.cells.count={bumps}", f"training.steps={sizes.steps}", *sizes.recipe, f"seed={seed}"]
     )  # fmt: skip
 
 

@@ -91,8 +91,8 @@ def config(profile: Profile, variant: str, seed: int) -> RunConfig:
         "decoder": {"kind": "deconv", "width": sizes.width},
         "training": {
             "kind": "paper",
-            "sampling": "once",
-            "weight_decay": 1e-4,
+            "examples": {"cells": {"draw": "all"}},
+            "optimizer": {"weight_decay": 1e-4},
             "allow_unseen": variant == "one",  # one digit alone cannot show the gap's angles otherwise
         },
     }

@@ -1,1 +1,14 @@
-"""Loss terms that a recipe can name: one file each."""
+"""Loss terms that a recipe can name. One file each; a term added here, or by a plug-in, is known by its kind.
+
+recipe("low_rank", terms={"variance": {"weight": 0.01}})
+"""
+
+from recombine.core.registry import import_members
+from recombine.training.loss_terms.entropy import Entropy
+from recombine.training.loss_terms.penalty import RendererPenalty
+from recombine.training.loss_terms.term import TERMS, Batch, LossTerm, check_terms
+from recombine.training.loss_terms.variance import Variance
+
+__all__ = ["TERMS", "Batch", "Entropy", "LossTerm", "RendererPenalty", "Variance", "check_terms"]
+
+import_members(__name__)

@@ -1,0 +1,11 @@
+"""Example sources: what a run is trained on. One file each; a source added here, or by a plug-in, is known by its kind.
+
+recipe("paper", examples={"cells": {"count": 10}, "single_factor": {"repeats": 2}})
+"""
+
+from recombine.core.registry import import_members
+from recombine.training.examples.source import EXAMPLES, ExampleSource, Placement
+
+__all__ = ["EXAMPLES", "ExampleSource", "Placement"]
+
+import_members(__name__)

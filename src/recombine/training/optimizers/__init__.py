@@ -1,0 +1,12 @@
+"""Optimizers. One file each; an optimizer added here, or by a plug-in, is known by its kind.
+
+recipe("paper", optimizer={"kind": "sgd", "momentum": 0.9})
+train(model, task, optimizer=lambda parameters, learning_rate: torch.optim.RMSprop(parameters, learning_rate))
+"""
+
+from recombine.core.registry import import_members
+from recombine.training.optimizers.optimizer import OPTIMIZERS, OptimizerFactory
+
+__all__ = ["OPTIMIZERS", "OptimizerFactory"]
+
+import_members(__name__)

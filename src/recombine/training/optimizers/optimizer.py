@@ -1,0 +1,38 @@
+"""What every optimizer's factory offers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from recombine.core.registry import Family
+
+OPTIMIZERS = Family("optimizer")
+
+Decay = Annotated[float, Field(ge=0, lt=1)]  # of a running average
+
+
+class OptimizerFactory(ABC):
+    """Makes a torch optimizer for parameters. The recipe sets its learning rate at every step.
+
+    Attributes:
+        elementwise: Whether the update of a number depends on that number's gradients alone. Then seeds that are
+            stacked into one program do not mix.
+    """
+
+    config: dict[str, Any]
+    kind: ClassVar[str]
+    elementwise: ClassVar[bool] = False
+
+    @abstractmethod
+    def __call__(self, parameters: Sequence[nn.Parameter], learning_rate: float) -> torch.optim.Optimizer: ...
+
+
+def can_fuse(parameters: Sequence[nn.Parameter]) -> bool:
+    """Whether torch has a fused step for parameters that are where these are."""
+    return all(parameter.device.type in ("cpu", "cuda") for parameter in parameters)
