@@ -63,7 +63,8 @@ def some(space: FactorSpace) -> torch.Tensor:
 
 
 def test_every_kind_is_under_contract():
-    assert {config["kind"] for config, _ in CONFIGS} == set(SCENES.components)
+    # a data set is not a function of off-grid values: tests/core/test_images_scene.py
+    assert {config["kind"] for config, _ in CONFIGS} | {"images"} == set(SCENES.components)
 
 
 @cases

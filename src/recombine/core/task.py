@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
+from recombine.core.data_task import EncodingLike, HoldoutLike, as_factors, dataset_of, encoding_of, holdout_of
+from recombine.core.datasets import open_dataset
 from recombine.core.encodings import Encoding
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
-from recombine.core.scenes import Scene
+from recombine.core.holdouts.data import OwnSplit
+from recombine.core.scenes import Images, Scene
 
 
 class Shapes(NamedTuple):
@@ -55,9 +60,82 @@ class Task:
                     f"Scene, encoding and hold-out must share one factor space. Got {self.space} for the scene and "
                     f"{other} for the {name}."
                 )
+        if isinstance(self.holdout, OwnSplit) and not self.holdout.known:
+            object.__setattr__(self, "holdout", self.holdout.of(self.scene.test_cells))
         if self.scene.available is not None:
             object.__setattr__(self, "holdout", self.holdout.within(self.scene.available))
         self.holdout.check(allow_unseen=self.allow_unseen)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        images: Any,
+        labels: Any = None,
+        *,
+        factors: FactorSpace | Mapping[str, Any] | Sequence[str] | None = None,
+        holdout: HoldoutLike = None,
+        encoding: EncodingLike = "onehot",
+        split: Any = None,
+        keep: Mapping[str, Any] | None = None,
+        channels: Literal["first", "last"] | None = None,
+        scale: float | None = None,
+        several: Literal["mean", "nearest"] = "mean",
+        row_0: Literal["top", "bottom"] = "top",
+        allow_unseen: bool = False,
+    ) -> Task:
+        """A task from pictures and their labels.
+
+        Args:
+            images: (picture, row, column), with colour channels first or last, or (picture, number): an array, a
+                tensor, the path of an .npy file, which is read where it is, or a map-style data set that yields
+                (picture, labels).
+            labels: (picture, factor), a mapping or data frame factor → labels, or the path of an .npy or .csv file.
+            factors: Factor → values, as in `FactorSpace`; or the names of the columns of `labels`; None if the labels
+                have names. Values that are not given are those that occur.
+            holdout: A hold-out; its configuration; a list of cells [{"colour": "red", "shape": "square"}]; a function
+                of the space; an array that is true where held out; None for `split`.
+            encoding: An encoding, its kind or configuration, or a function of the space.
+            split: The data's own split: for each picture "train" or "test", or true for test pictures. They are never
+                trained on; with holdout=None the cells that only they show are held out.
+            keep: Which values of factors to keep, see `recombine.core.datasets.open_dataset`.
+            channels, scale: See `recombine.core.datasets.arrays`.
+            several: Where a cell has several pictures, whether outputs are compared with their mean or the nearest.
+            row_0: Whether row 0 of a picture is at its top or bottom.
+            allow_unseen: As for the task itself.
+        """
+        dataset = dataset_of(images, labels, factors, keep, split, channels=channels, scale=scale)
+        scene = Images.of(dataset, several=several, row_0=row_0)
+        return cls._of(scene, holdout, encoding, allow_unseen)
+
+    @classmethod
+    def from_data(
+        cls,
+        data: str | Path | Mapping[str, Any],
+        *,
+        factors: FactorSpace | Mapping[str, Any] | None = None,
+        holdout: HoldoutLike = None,
+        encoding: EncodingLike = "onehot",
+        keep: Mapping[str, Any] | None = None,
+        several: Literal["mean", "nearest"] = "mean",
+        row_0: Literal["top", "bottom"] = "top",
+        allow_unseen: bool = False,
+    ) -> Task:
+        """A task from a data set in files: dSprites, Shapes3D, MPI3D, split files, a folder of pictures, NumPy files.
+
+        Args:
+            data: The path of the file or folder, or its configuration, such as {"kind": "arrays", "images":
+                "images.npy", "labels": "labels.csv"}.
+            factors: For layouts that do not know them; those that occur in the labels unless given.
+            holdout, encoding, keep, several, row_0, allow_unseen: As in `from_arrays`.
+        """
+        described = None if factors is None else as_factors(factors)
+        scene = Images.of(open_dataset(data, factors=described, keep=keep), several=several, row_0=row_0)
+        return cls._of(scene, holdout, encoding, allow_unseen)
+
+    @classmethod
+    def _of(cls, scene: Scene, holdout: HoldoutLike, encoding: EncodingLike, allow_unseen: bool) -> Task:
+        space = scene.space
+        return cls(scene, encoding_of(encoding, space), holdout_of(holdout, space), allow_unseen=allow_unseen)
 
     @property
     def space(self) -> FactorSpace:

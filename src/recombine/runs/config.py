@@ -25,7 +25,7 @@ from recombine.core.errors import InputError, Problem
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import HOLDOUTS
 from recombine.core.registry import TOO_DEEP, Family, check_nesting, nearest, reading_stored
-from recombine.core.scenes import SCENES
+from recombine.core.scenes import SCENES, Scene
 from recombine.core.task import Task
 from recombine.models.decoders import DECODERS, Decoder
 from recombine.training.objective import Objective
@@ -87,21 +87,13 @@ class RunConfig:
                 problems.append(Problem(name, told))
                 continue
             part = {"kind": DEFAULTS[name]["kind"], **part}
-            factors = part.pop("factors", DEFAULTS[name]["factors"]) if name == "scene" else None
-            beside = ["factors"] if name == "scene" else []
+            if name == "scene":
+                canonical[name] = _canonical_scene(part, problems)
+                continue
             try:
-                canonical[name] = family.validate(part, prefix=f"{name}.", beside=beside).model_dump()
+                canonical[name] = family.validate(part, prefix=f"{name}.").model_dump()
             except InputError as error:
                 problems += error.problems
-            if name == "scene":
-                try:
-                    canonical.setdefault(name, {})["factors"] = FactorSpace.from_config(factors).to_config()
-                except InputError as error:
-                    example = "Example: scene.factors.x=32 scene.factors.y=32."
-                    problems += [
-                        Problem(f"scene.factors.{key}".rstrip("."), f"scene.factors is wrong: {told} {example}")
-                        for key, told in error.problems
-                    ]
         seed = given.get("seed", DEFAULTS["seed"])
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
             problems.append(Problem("seed", f"seed must be a whole number from 0 to 2^63 − 1. Got {seed!r}."))
@@ -163,7 +155,7 @@ class RunConfig:
         task.encoding.check()
         model, recipe = self.model(task), self.recipe()
         check_examples(task, recipe)
-        values = task.space.values(torch.zeros(2, dtype=torch.long))
+        values = task.space.values(task.holdout.id_cells[:1].repeat(2))
         with torch.no_grad():  # loss terms refuse a model that they have nothing to say about
             loss, inputs, targets = recipe.loss_function(), task.inputs(values), task.targets(values)
             loss.check(model.eval()(inputs), targets)
@@ -171,6 +163,29 @@ class RunConfig:
 
     def recipe(self) -> Training:
         return cast("Training", RECIPES.validate(self.training))
+
+
+def _canonical_scene(part: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    """A checked scene with its factors, which some kinds find out by themselves; what is wrong joins `problems`."""
+    component = cast("type[Scene]", SCENES.components.get(str(part["kind"]), Scene))
+    factors = part.pop("factors", None if component.factors_from_data else DEFAULTS["scene"]["factors"])
+    scene: dict[str, Any] = {}
+    try:
+        part, factors = component.completed(part, factors)
+        scene = SCENES.validate(part, prefix="scene.", beside=["factors"]).model_dump()
+    except InputError as error:
+        problems += error.problems
+        if component.factors_from_data:
+            return scene
+    try:
+        scene["factors"] = FactorSpace.from_config(factors).to_config()
+    except InputError as error:
+        example = "Example: scene.factors.x=32 scene.factors.y=32."
+        problems += [
+            Problem(f"scene.factors.{key}".rstrip("."), f"scene.factors is wrong: {told} {example}")
+            for key, told in error.problems
+        ]
+    return scene
 
 
 def _check_mapping(given: Any) -> None:
@@ -209,11 +224,19 @@ def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[st
             node = node[part]
         usual = DEFAULTS[parts[0]]["kind"] if parts[0] in GROUPS else None
         if parts[1:] == ["kind"] and node.get("kind", usual) != value:
-            kept = {"factors": node["factors"]} if parts[0] == "scene" and "factors" in node else {}
+            keeps = parts[0] == "scene" and "factors" in node and not _finds_factors(value, base)
+            kept = {"factors": node["factors"]} if keeps else {}
             config[parts[0]] = {"kind": value, **kept}
         else:
             node[parts[-1]] = value
     return config, problems
+
+
+def _finds_factors(kind: Any, base: Mapping[str, Any]) -> bool:
+    """Whether a kind of scene finds its factors by itself, and the base names none."""
+    component = SCENES.components.get(kind) if isinstance(kind, str) else None
+    named = isinstance(base.get("scene"), Mapping) and "factors" in base["scene"]
+    return getattr(component, "factors_from_data", False) and not named
 
 
 def plain_value(text: str) -> Any:

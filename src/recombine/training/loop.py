@@ -258,7 +258,7 @@ class Loop:
         """Codes that cannot be told apart and a wrong code or image size are errors before anything starts."""
         self.task.encoding.check()
         model = self.models[0]
-        values = self.task.space.values(torch.zeros(2, dtype=torch.long)).to(self.device, self.dtype)
+        values = self.task.space.values(self.task.holdout.id_cells[:1].repeat(2)).to(self.device, self.dtype)
         if isinstance(model, Decoder) and model.inverse != self.task.inverse:
             raise InputError(
                 f"{type(model).__name__} maps {'images to codes' if model.inverse else 'codes to images'}, but the "

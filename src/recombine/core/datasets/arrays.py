@@ -64,7 +64,14 @@ def arrays(
     if "images" not in archive.names:
         raise InputError(f"{path} has no array 'images'. It has {', '.join(archive.names)}.")
     header = archive.header("images")
-    return Source(columns, lambda chosen: archive.rows("images", chosen), header.shape, header.dtype, **common)
+    return Source(
+        columns,
+        lambda chosen: archive.rows("images", chosen),
+        header.shape,
+        header.dtype,
+        stream=lambda: archive.blocks("images"),
+        **common,
+    )
 
 
 def _columns(given: dict[str, np.ndarray] | np.ndarray, names: list[str] | None) -> tuple[dict[str, np.ndarray], bool]:

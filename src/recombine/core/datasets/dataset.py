@@ -50,6 +50,7 @@ class Dataset:
     Attributes:
         config: The configuration of its layout.
         keep: Positions of the values kept, for factors of which not all are.
+        whole: The factors before values were chosen.
         opened: The files it is read from.
         scale: Stored numbers are divided by this.
         picture_shape: (row, column), (channel, row, column) or (number,).
@@ -57,6 +58,7 @@ class Dataset:
 
     config: dict[str, Any]
     keep: dict[str, list[int]]
+    whole: FactorSpace
     opened: DataFiles
 
     def __init__(
@@ -214,7 +216,8 @@ def open_dataset(
         files = DataFiles(sha256)
         found = assembled(DATASETS.build(config, files), factors, keep)
         found.config, found.opened = config, files
-    _open[key] = found
+    if config["kind"] != "memory":  # which must not outlive the program's own use of it
+        _open[key] = found
     while len(_open) > OPEN:
         del _open[next(iter(_open))]
     return found
@@ -256,5 +259,5 @@ def assembled(source: Source, factors: Mapping[str, Factor] | None, keep: Keep |
     if not remaining:
         raise InputError("No factor with more than one value is left. Keep more values.")
     dataset = Dataset(source.only(chosen), FactorSpace(**remaining), positions[:, axes], fixed)
-    dataset.keep = kept
+    dataset.keep, dataset.whole = kept, space
     return dataset

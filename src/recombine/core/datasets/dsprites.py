@@ -57,6 +57,7 @@ def dsprites(files: DataFiles, file: DataPath, drop_repeated: bool = False) -> S
     source = Source(
         columns={name: classes[:, i] for i, name in enumerate(FACTORS)},
         rows=lambda chosen: archive.rows("imgs", chosen),
+        stream=lambda: archive.blocks("imgs"),
         shape=header.shape,
         dtype=header.dtype,
         factors=factors,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from jaxtyping import Int, Shaped
 
-from recombine.core.datasets.files import DataFiles
+from recombine.core.datasets.files import DataFile, DataFiles
 from recombine.core.datasets.labels import columns_of
 from recombine.core.datasets.rows import MemoryRows, Rows, check_numbers
 from recombine.core.datasets.source import DATASETS, Channels, Source, rows_of
@@ -35,6 +36,7 @@ def memory(files: DataFiles) -> Source:
             "This run was made from arrays of a Python program, which are not in memory now. Make its task again from "
             "the same arrays, with rc.Task.from_arrays; or train from files, which a run can find again."
         )
+    files.opened[ROLE] = DataFile(Path(), str(sha256), 0)
     return source
 
 

@@ -67,6 +67,7 @@ def mpi3d(files: DataFiles, file: DataPath) -> Source:
     return Source(
         columns=dict(zip(factors, positions)),
         rows=lambda chosen: archive.rows("images", chosen, shape),
+        stream=lambda: archive.blocks("images", shape),
         shape=shape,
         dtype=header.dtype,
         factors=factors,

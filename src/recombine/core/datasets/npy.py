@@ -140,33 +140,41 @@ class NpzFile:
 
     def _streamed(
         self, name: str, header: ArrayHeader, chosen: Int[np.ndarray, " row"] | None
-    ) -> Shaped[np.ndarray, "row ..."]:
-        """Chosen rows of a compressed member, read from its beginning; its checksum is verified at its end."""
-        what = self._what(name)
-        if header.fortran and len(header.shape) > 1:
-            raise InputError(f"{what} is in Fortran order and compressed. Save it again in C order.")
-        count = header.shape[0] if header.shape else 1
-        wanted = np.arange(count) if chosen is None else chosen
-        row_bytes = header.nbytes // max(1, count)
-        check_memory(len(wanted) * row_bytes, what)
+    ) -> Shaped[np.ndarray, "chosen ..."]:
+        """Chosen rows of a compressed member."""
+        wanted = np.arange(header.shape[0] if header.shape else 1) if chosen is None else chosen
+        row_bytes = header.nbytes // max(1, header.shape[0] if header.shape else 1)
+        check_memory(len(wanted) * row_bytes, self._what(name))
         order = np.argsort(wanted, kind="stable")
         rows = np.empty((len(wanted), *header.shape[1:]), header.dtype)
+        start = 0
+        for block in self.blocks(name, header.shape):
+            low, high = np.searchsorted(wanted[order], [start, start + len(block)])
+            here = order[low:high]
+            rows[here] = block[wanted[here] - start]
+            start += len(block)
+        return rows
+
+    def blocks(self, name: str, shape: tuple[int, ...] | None = None) -> Iterator[Shaped[np.ndarray, "..."]]:
+        """All rows of a member from its beginning, some at a time; its checksum is verified at its end."""
+        header, what = self.header(name), self._what(name)
+        if header.fortran and len(header.shape) > 1:
+            raise InputError(f"{what} is in Fortran order and compressed. Save it again in C order.")
+        count, *rest = shape or header.shape or (1,)
+        row_bytes = header.nbytes // max(1, count)
         step = max(1, BLOCK_BYTES // max(1, row_bytes))
         try:
             with self._opened() as archive, self._member(archive, name) as member:
                 member.read(header.size)
                 for start in range(0, count, step):
-                    content = member.read(min(step, count - start) * row_bytes)
-                    if len(content) != min(step, count - start) * row_bytes:
+                    wanted = min(step, count - start) * row_bytes
+                    content = member.read(wanted)
+                    if len(content) != wanted:
                         raise EOFError("it ends early")
-                    block = np.frombuffer(content, header.dtype).reshape(-1, *header.shape[1:])
-                    low, high = np.searchsorted(wanted[order], [start, start + len(block)])
-                    here = order[low:high]
-                    rows[here] = block[wanted[here] - start]
+                    yield np.frombuffer(content, header.dtype).reshape(-1, *rest)
                 member.read(1)  # the end, where the checksum is compared
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise InputError(f"{what} cannot be unpacked: {_first_line(error)}. {DAMAGED}") from error
-        return rows
 
     def _offset(self, name: str) -> int:
         """Byte at which the content of an uncompressed member begins."""

@@ -6,6 +6,7 @@ alone define the split.
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
@@ -84,6 +85,7 @@ def schott(files: DataFiles, file: DataPath) -> Source:
         factors,
         channels="first",
         is_test=np.repeat([False, True], counts),
+        stream=lambda: itertools.chain(*(archive.blocks(ARRAY) for archive in pictures)),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -47,6 +47,7 @@ class Source:
         scale: Stored numbers are divided by this; None takes the largest value of the type.
         is_test: Whether a picture belongs to the data set's own test part; None if it has none.
         named: Whether the columns have names; otherwise they take those of the factors asked for, in order.
+        stream: All pictures in order, some at a time, for files that are packed; None if `rows` reads them in place.
     """
 
     columns: Columns
@@ -58,6 +59,7 @@ class Source:
     scale: float | None = None
     is_test: Bool[np.ndarray, " picture"] | None = None
     named: bool = True
+    stream: Callable[[], Iterator[np.ndarray]] | None = None
     config: dict[str, Any] = field(default_factory=dict, repr=False)  # what the reader was given
 
     def __post_init__(self) -> None:
@@ -86,7 +88,17 @@ class Source:
             rows=lambda some: self.rows(chosen if some is None else chosen[some]),
             shape=(len(chosen), *self.shape[1:]),
             is_test=None if self.is_test is None else self.is_test[chosen],
+            stream=None,
         )
+
+    def blocks(self) -> Iterator[Shaped[np.ndarray, "..."]]:
+        """All pictures in order, some at a time."""
+        if self.stream is not None:
+            yield from self.stream()
+            return
+        rows = self.rows(None)
+        for start in range(0, len(rows), rows.block):
+            yield rows.read(np.arange(start, min(start + rows.block, len(rows))))
 
 
 def rows_of(rows: Rows) -> Callable[[Chosen | None], Rows]:

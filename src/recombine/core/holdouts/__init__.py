@@ -14,6 +14,7 @@ from recombine.core.holdouts.centre import centre
 from recombine.core.holdouts.combinations import all_but, all_of, any_of
 from recombine.core.holdouts.corner import corner
 from recombine.core.holdouts.cross import cross
+from recombine.core.holdouts.data import data
 from recombine.core.holdouts.gap import gap
 from recombine.core.holdouts.holdout import HOLDOUTS, Coverage, Holdout, as_mask, run_lengths
 from recombine.core.holdouts.mask import from_run_lengths, mask, where
@@ -26,5 +27,5 @@ import_members(__name__)
 
 __all__ = [
     "HOLDOUTS", "Bound", "Coverage", "Holdout", "all_but", "all_of", "any_of", "as_mask", "centre", "corner", "cross",
-    "from_run_lengths", "gap", "mask", "orthotopic", "random", "run_lengths", "side", "where",
+    "data", "from_run_lengths", "gap", "mask", "orthotopic", "random", "run_lengths", "side", "where",
 ]  # fmt: skip

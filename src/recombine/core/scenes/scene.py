@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Real
@@ -29,6 +30,8 @@ class Scene(ABC):
         available: Which cells exist, in the space's shape; None if all do.
         has_absent: Whether a factor can be left out, so that there are single-factor scenes to train on.
         has_position: Whether the object has a place in the image, which `pixel_offsets` knows.
+        factors_from_data: Whether `completed` finds the factors.
+        test_cells: Which cells only the test part of a data set shows, in the space's shape; None without a split.
     """
 
     config: dict[str, Any] = {}  # noqa: RUF012 (replaced, never changed; empty for scenes that are not registered)
@@ -40,6 +43,18 @@ class Scene(ABC):
     available: Bool[np.ndarray, ...] | None = None
     has_absent: bool = False
     has_position: bool = False
+    factors_from_data: ClassVar[bool] = False
+    test_cells: Bool[np.ndarray, ...] | None = None
+
+    @classmethod
+    def completed(cls, config: Mapping[str, Any], factors: Any) -> tuple[dict[str, Any], Any]:
+        """A configuration of the scene, and its factors, with what the scene finds out by itself, such as from a file.
+
+        Args:
+            config: As the user wrote it.
+            factors: The factors as the user wrote them; None if not at all, of a scene that finds them.
+        """
+        return dict(config), factors
 
     @abstractmethod
     def __call__(
@@ -49,6 +64,12 @@ class Scene(ABC):
 
         Scenes without `has_absent` raise an InputError if some factor is not present.
         """
+
+    def target_for(
+        self, values: Real[Tensor, "cell factor"], outputs: Float[Tensor, "cell ..."]
+    ) -> Float[Tensor, "cell ..."]:
+        """What outputs at factor values are compared with: the scene itself, unless it shows several things there."""
+        return self(values)
 
     def pixel_offsets(
         self, pixels: Float[Tensor, "*shape 2"], values: Float[Tensor, "*shape factor"]

@@ -1,0 +1,80 @@
+"""Tasks from data: scene, hold-out and encoding from what a user has at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from recombine.core.datasets.dataset import Dataset, assembled, open_dataset
+from recombine.core.datasets.files import DataFile, DataFiles
+from recombine.core.datasets.memory import ROLE, source_of
+from recombine.core.encodings import ENCODINGS, Encoding
+from recombine.core.errors import InputError
+from recombine.core.factors import Factor, FactorSpace
+from recombine.core.holdouts import HOLDOUTS, Holdout, mask
+
+HoldoutLike = Holdout | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Callable[[FactorSpace], Holdout] | Any
+EncodingLike = Encoding | str | Mapping[str, Any] | Callable[[FactorSpace], Encoding]
+
+
+def dataset_of(images: Any, labels: Any, factors: Any, keep: Any, split: Any, **layout: Any) -> Dataset:
+    """The data set of arrays, tensors, a map-style data set, or of files by their paths."""
+    names = None if factors is None or isinstance(factors, FactorSpace | Mapping) else [str(name) for name in factors]
+    described = None if factors is None or names is not None else as_factors(factors)
+    if isinstance(images, str | Path):
+        paths = {"images": images, "labels": labels, "split": split}
+        wrong = [name for name, path in paths.items() if path is not None and not isinstance(path, str | Path)]
+        if wrong:
+            raise InputError(f"Pictures are given as a file, so {', '.join(wrong)} must be a file, too.")
+        given = {name: str(path) for name, path in paths.items() if path is not None}
+        config = {"kind": "arrays", **given, "names": names, **layout}
+        return open_dataset(config, factors=described, keep=keep)
+    source, sha256 = source_of(images, labels, names=names, split=split, **layout)
+    files = DataFiles()
+    files.opened[ROLE] = DataFile(Path(), sha256, 0)
+    dataset = assembled(source, described, keep)
+    dataset.config, dataset.opened = {"kind": "memory"}, files
+    return dataset
+
+
+def as_factors(factors: FactorSpace | Mapping[str, Any]) -> dict[str, Factor]:
+    return dict((factors if isinstance(factors, FactorSpace) else FactorSpace(**factors)).factors)
+
+
+def holdout_of(given: HoldoutLike, space: FactorSpace) -> Holdout:
+    """A hold-out from what a user writes.
+
+    Args:
+        given: A hold-out; its configuration; a list of cells such as [{"colour": "red", "shape": "square"}]; a function
+            of the space; an array that is true where held out; None for the split that the data have.
+        space: The factor space, which a user may learn only from the data.
+    """
+    if given is None:
+        return HOLDOUTS.build({"kind": "data"}, space)
+    if isinstance(given, Holdout):
+        return given
+    if isinstance(given, Mapping):
+        return HOLDOUTS.build(given, space)
+    if isinstance(given, list | tuple) and given and all(isinstance(cell, Mapping) for cell in given):
+        return HOLDOUTS.build({"kind": "cells", "cells": [dict(cell) for cell in given]}, space)
+    if callable(given):
+        return cast("Holdout", given(space))
+    if isinstance(given, np.ndarray | torch.Tensor | list):
+        return mask(space, np.asarray(given))
+    raise InputError(
+        "A hold-out is one of rc.holdouts, its configuration, a list of cells, a function of the space or an array "
+        f"over the grid. Got {given!r}."
+    )
+
+
+def encoding_of(given: EncodingLike, space: FactorSpace) -> Encoding:
+    """An encoding from its kind, its configuration, a function of the space, or as it is."""
+    if isinstance(given, Encoding):
+        return given
+    if isinstance(given, str):
+        given = {"kind": given}
+    return ENCODINGS.build(given, space) if isinstance(given, Mapping) else given(space)

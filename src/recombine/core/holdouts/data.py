@@ -1,0 +1,52 @@
+"""The data set's own split: held out are the cells that only its test part shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.core.holdouts.holdout import HOLDOUTS, Holdout, as_mask
+
+
+class OwnSplit(Holdout):
+    """A hold-out that a task fills in from its scene; by itself it does not know what is held out."""
+
+    def __init__(self, space: FactorSpace, held: Any = None) -> None:
+        self.known = held is not None
+        cells = None if held is None else torch.from_numpy(as_mask(space, held).ravel())
+
+        def rule(values: Tensor) -> Tensor:
+            if cells is None:
+                raise InputError(
+                    "A hold-out of kind data is the split of a data set: use it alone, in a task whose scene has one."
+                )
+            return cells[space.cells(values).cpu()]
+
+        super().__init__(space, rule)
+        self.config = {"kind": "data"}
+
+    def of(self, test_cells: Any) -> OwnSplit:
+        """The hold-out of a scene; `test_cells` is true where it shows test pictures only, None if it has no split."""
+        if test_cells is None:
+            raise InputError(
+                "A hold-out of kind data needs data with a train/test split of their own, and this scene has none. "
+                "Choose another kind, for example holdout.kind=random, or give the split of the pictures.",
+                "holdout.kind",
+            )
+        return OwnSplit(self.space, test_cells)
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self.known else f"<the own split of data over {self.space}>"
+
+
+@HOLDOUTS.register("data")
+def data(space: FactorSpace) -> Holdout:
+    """The cells that only the test part of the scene's data set shows. Test pictures of other cells are not trained on.
+
+    For scenes that are data sets with a split of their own.
+    """
+    return OwnSplit(space)
