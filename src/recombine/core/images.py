@@ -1,10 +1,21 @@
-"""What counts as an image: the one place that decides it for decoders, metrics, figures and the page."""
+"""What counts as an image, and how it is shown: the one place that decides it for decoders, metrics, figures and page.
+
+A grey image is shown with brightness as its square root, which makes visible what a failing decoder leaves behind, or
+as it is where the ground is bright. Colours are shown as they are.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Shaped
 
 COLOUR = (3, 4)  # numbers of channels that are shown as colour: RGB, RGBA
+Row0 = Literal["bottom", "top"]  # where row 0 is drawn
 
 
 def image_axes(shape: Sequence[int]) -> tuple[int, int, int] | None:
@@ -24,3 +35,52 @@ def is_colour(shape: Sequence[int]) -> bool:
     """Whether an output of this shape is shown in colour."""
     axes = image_axes(shape)
     return axes is not None and axes[0] in COLOUR
+
+
+def as_pictures(outputs: Shaped[np.ndarray, "cell ..."]) -> Shaped[np.ndarray, "cell row column *channel"] | None:
+    """Outputs as they are drawn: (cell, row, column) in grey, (cell, row, column, 3 or 4) in colour.
+
+    Channels without a colour become grey tiles, side by side in lines that make the whole about as wide as high; what
+    is left of the last line is NaN. None for outputs that are no images.
+    """
+    axes = image_axes(outputs.shape[1:])
+    if axes is None:
+        return None
+    channels, rows, columns = axes
+    if channels in COLOUR:
+        return np.moveaxis(outputs, 1, -1)
+    if channels == 1:
+        return outputs.reshape(-1, rows, columns)
+    across = min(channels, max(1, math.ceil(math.sqrt(channels * rows / columns))))
+    down = math.ceil(channels / across)
+    tiles = np.full((len(outputs), down * across, rows, columns), np.nan, dtype=np.result_type(outputs, np.float32))
+    tiles[:, :channels] = outputs
+    tiles = tiles.reshape(-1, down, across, rows, columns).transpose(0, 1, 3, 2, 4)
+    return tiles.reshape(-1, down * rows, across * columns)
+
+
+@dataclass(frozen=True)
+class Tone:
+    """How numbers become brightness: (v − low) / (high − low), clipped to [0, 1], to a power."""
+
+    low: float = 0.0
+    high: float = 1.0
+    power: float = 0.5
+
+    def __call__(self, values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        return np.clip((values - self.low) / (self.high - self.low), 0, 1) ** self.power
+
+
+def tone_of(truth: Shaped[np.ndarray, "cell ..."], value_range: Sequence[float] | None = None) -> Tone:
+    """The tone that shows some outputs.
+
+    Args:
+        truth: The outputs that it should suit, (cell, *output_shape).
+        value_range: Between which numbers they lie; from 0, or the least of them, to the largest unless given.
+    """
+    known = truth[np.isfinite(truth)] if truth.size else truth
+    least, most = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    low, high = value_range if value_range is not None else (min(0.0, least), most)
+    high = high if high > low else low + 1.0
+    bright = known.size > 0 and float(known.mean()) > (low + high) / 2
+    return Tone(low, high, 1.0 if bright or is_colour(truth.shape[1:]) else 0.5)

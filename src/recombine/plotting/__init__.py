@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recombine.plotting.grids import grid_axes, hold_out, landscape, outline
-    from recombine.plotting.images import comparison, show_image
+    from recombine.plotting.images import comparison, show_output
     from recombine.plotting.style import new_figure
 
 _HOME = {
     "comparison": "images", "grid_axes": "grids", "hold_out": "grids", "landscape": "grids", "new_figure": "style",
-    "outline": "grids", "show_image": "images",
+    "outline": "grids", "show_output": "images",
 }  # fmt: skip
 
-__all__ = ["comparison", "grid_axes", "hold_out", "landscape", "new_figure", "outline", "show_image"]
+__all__ = ["comparison", "grid_axes", "hold_out", "landscape", "new_figure", "outline", "show_output"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from recombine.core.errors import InputError
+from recombine.core.images import tone_of
 from recombine.core.task import Task
 from recombine.models.activations import precision
 from recombine.models.evaluation_mode import evaluation_mode
-from recombine.plotting.images import show_image
+from recombine.plotting.images import show_output
 from recombine.plotting.style import new_figure
 
 
@@ -28,19 +29,23 @@ def render(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> tuple[n
 
 
 def samples(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> Figure:
-    """Truth above output for chosen cells; held-out ones are framed in red."""
+    """Truth above output for chosen cells; held-out ones are framed in red. Unavailable cells have no picture."""
     if task.inverse:
         raise InputError(
             "Samples show images, and this task goes from images to codes. Look at `scores.plot_landscape()` instead."
         )
+    gone = [task.space.label(int(cell)) for cell in cells if not task.holdout.available.ravel()[int(cell)]]
+    if gone:
+        raise InputError(f"There is no picture of unavailable cells. Got {'; '.join(gone)}.", "cells")
     truth, outputs = render(model, task, cells)
     held = task.holdout.ood_mask.ravel()[cells.numpy()]
+    tone = tone_of(truth, task.scene.value_range)
     figure = new_figure(1.2 * len(cells) + 0.6, 2.9)
     axes = figure.subplots(2, len(cells), squeeze=False)
     for column in range(len(cells)):
-        style: dict[str, Any] = {"held_out": bool(held[column]), "row_0": task.scene.row_0}
-        show_image(axes[0, column], truth[column], task.space.label(cells[column]), **style)
-        show_image(axes[1, column], outputs[column], **style)
+        style: dict[str, Any] = {"held_out": bool(held[column]), "row_0": task.scene.row_0, "tone": tone}
+        show_output(axes[0, column], truth[column], task.space.label(cells[column]), **style)
+        show_output(axes[1, column], outputs[column], **style)
     axes[0, 0].set_ylabel("truth")
     axes[1, 0].set_ylabel("output")
     return figure

@@ -97,7 +97,7 @@ def picture_rows(
 
     The note below is completed by how brightness is shown.
     """
-    from recombine.plotting.images import show_image
+    from recombine.plotting.images import show_output
     from recombine.plotting.style import new_figure
 
     longest = max(len(part) for name in lines for part in name.splitlines())
@@ -106,7 +106,7 @@ def picture_rows(
     for line, (name, images) in enumerate(lines.items()):
         for column, place in enumerate(places):
             label = ", ".join(f"{value:g}" for value in place) if line == 0 else ""
-            show_image(axes[line, column], images[column], label, held_out=bool(held[column]), row_0=row_0)
+            show_output(axes[line, column], images[column], label, held_out=bool(held[column]), row_0=row_0)
         axes[line, 0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=SMALL)
     figure.supxlabel(f"{note} · {BRIGHTNESS}", fontsize=SMALL)
     return figure

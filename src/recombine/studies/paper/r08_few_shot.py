@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from recombine.core.images import Tone
 from recombine.core.statistics import median
 from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.numerics.conjunction import conjunction, foreground, sum_of_single_factors
@@ -148,7 +149,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
 
 def _samples(part: PartResult, labels: Mapping[int, str]) -> Figure:
     """Truth, the sum of the stripes, and the outputs for some numbers of bumps, with the scores over seeds."""
-    from recombine.plotting.images import show_image
+    from recombine.plotting.images import show_output
     from recombine.plotting.style import new_figure
 
     lines = {"truth": part.arrays["truth"], "sum of stripes": part.arrays["added"]}
@@ -166,7 +167,7 @@ def _samples(part: PartResult, labels: Mapping[int, str]) -> Figure:
     for line, (label, images) in enumerate(lines.items()):
         for column, place in enumerate(places):
             text = ", ".join(f"{value:g}" for value in place) if line == 0 else ""
-            show_image(axes[line, column], images[column], text, held_out=True, brightest=brightest)
+            show_output(axes[line, column], images[column], text, held_out=True, tone=Tone(high=brightest))
         axes[line, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=SMALL)
     figure.supxlabel(
         f"pairs never seen in training, outputs of seed {part.facts['seed']}; scores: median [least, most] of "
@@ -184,7 +185,7 @@ def _spread(numbers: Sequence[float]) -> str:
 def _data_set(part: PartResult) -> Figure:
     """Some of the stripes, some bumps, and where the bumps may lie."""
     from recombine.plotting.grids import hold_out, outline
-    from recombine.plotting.images import show_image
+    from recombine.plotting.images import show_output
     from recombine.plotting.style import new_figure
 
     task = task_of(part.facts["config"])
@@ -197,9 +198,9 @@ def _data_set(part: PartResult) -> Figure:
     axes = figure.subplots(1, 10)
     for ax, image, here, value in zip(axes, images, present[some], values[some]):
         name = "x" if bool(here[0]) else "y"
-        show_image(ax, image, f"{name} = {float(value.sum()):g}")
+        show_output(ax, image, f"{name} = {float(value.sum()):g}")
     for ax, image, value in zip(axes[6:], bump_images, bumps):
-        show_image(ax, image, f"{value[0]:g}, {value[1]:g}")
+        show_output(ax, image, f"{value[0]:g}, {value[1]:g}")
     hold_out(task.holdout, axes[9])
     outline(task.holdout, axes[9])
     axes[9].set_title("hold-out", fontsize=SMALL)
