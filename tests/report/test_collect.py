@@ -94,7 +94,7 @@ def test_diagnosing_again_loses_nothing(tmp_path):
     found = run.diagnosis
     assert found["complexity"].computed
     assert found["geometry"].facts["method"] == "finite difference"
-    assert (list(found.layers), found.facts["seed"]) == (layers, 7)
+    assert (list(found.layers), found.facts["request"]["seed"]) == (layers, 7)
     assert model.diagnosis["geometry"].computed
     (run.path / "diagnosis" / "diagnosis.json").write_text("{")
     with pytest.raises(StoreError, match=rf"recombine diagnose {run.id} --out(.|\n)*--diagnose"):

@@ -41,7 +41,7 @@ def diagnose(
     parts: Annotated[
         list[str] | None, typer.Option("--parts", help="Which parts to compute; commas or several times.")
     ] = None,
-    geometry: Annotated[str, typer.Option("--geometry", help='"exact" or "finite difference".')] = "exact",
+    geometry: Annotated[str, typer.Option("--geometry", help='"exact", "finite difference", or both.')] = "exact",
     seed: Annotated[int, typer.Option("--seed", help="Of all random draws.")] = 0,
     save: Annotated[Path | None, typer.Option("--save", help="Folder for the tables and arrays.")] = None,
     figures: Annotated[Path | None, typer.Option("--figures", help="Folder for a picture of every part.")] = None,
@@ -56,13 +56,13 @@ def diagnose(
     A run's diagnosis is also kept in its folder. FILE.py:FUNCTION imports the file and calls the function, which runs
     its code: it returns a dict (or an object) with model, space and perhaps encode, holdout and target.
     """
-    options: dict[str, Any] = {"geometry": geometry, "seed": seed}
+    options: dict[str, Any] = {"geometry": _split([geometry]), "seed": seed}
     options |= {name: _split(given) for name, given in (("layers", layers), ("parts", parts)) if given is not None}
-    if cells:
+    if cells is not None:
         options["pictures"] = [_cell(word) for word in _split(cells)]
     _check_folders({"--save": save, "--figures": figures})
     with redirect_stdout(sys.stderr):  # what a user's own code prints; standard output is ours
-        found = _own(what, options) if ":" in what else _run(what, out, options)
+        found = _own(what, options) if ":" in what else _run(what, out, options, keep=None if save else True)
     if save is not None:
         found.save(save)
     drawn = [] if figures is None else _draw(found, figures)
@@ -98,10 +98,10 @@ def _check_folders(folders: dict[str, Path | None]) -> None:
                 raise InputError(f"{option} needs a folder to write into, and {nearest} {what}. Choose another.")
 
 
-def _run(run: str, out: Path, options: dict[str, Any]) -> Diagnosis:
+def _run(run: str, out: Path, options: dict[str, Any], *, keep: bool | None) -> Diagnosis:
     from recombine.runs.store import Store
 
-    return Store(out).load(run).diagnose(**options)
+    return Store(out).load(run).diagnose(keep=keep, **options)
 
 
 def _own(what: str, options: dict[str, Any]) -> Diagnosis:

@@ -137,9 +137,7 @@ def _activations(subject: Subject, request: DiagnosisRequest, *, inner: bool) ->
 def _facts(inputs: DiagnosisInputs) -> dict[str, Any]:
     subject, request = inputs.subject, inputs.request
     return {
-        "seed": request.seed,
-        "memory": request.memory,
-        "geometry": list(request.geometry),
+        "request": {**request.shared, "memory": request.memory},
         "dtype": str(subject.dtype).removeprefix("torch."),
         "output_shape": list(inputs.outputs.shape[1:]),
         "target": inputs.truth is not None,

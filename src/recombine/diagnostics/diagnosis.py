@@ -77,8 +77,8 @@ class Diagnosis:
     def with_parts_of(self, earlier: Diagnosis) -> Diagnosis | None:
         """This diagnosis, with the parts that were not asked for taken from an earlier one of the same model.
 
-        If the settings differ, parts of both cannot stand side by side: then this one alone, if it lacks none of the
-        earlier one's parts, or else None.
+        If the shared settings differ, parts of both cannot stand side by side: then this one alone, if it lacks none
+        of the earlier one's parts, or else None.
         """
         lacking = [
             name for name, part in earlier.parts.items()
@@ -86,13 +86,18 @@ class Diagnosis:
         ]  # fmt: skip
         if not lacking:
             return self
-        now, before = ({**d.facts, "notes": None} for d in (self, earlier))
-        masks = [None if d.holdout is None else d.holdout.mask.tolist() for d in (self, earlier)]
-        if json_able(now) != json_able(before) or self.space != earlier.space or masks[0] != masks[1]:
+        if self._settings() != earlier._settings():
             return None
         parts = {**self.parts, **{name: earlier.parts[name] for name in lacking}}
         verdict = earlier.verdict if "superposition" in lacking else self.verdict
         return replace(self, parts=parts, verdict=verdict)
+
+    def _settings(self) -> Any:
+        """What must be the same for parts to stand side by side; how much memory there was does not matter."""
+        request = {**self.facts["request"], "memory": None, "layers": None}  # the layers are there by name
+        cells = None if self.holdout is None else [self.holdout.id_mask.tolist(), self.holdout.ood_mask.tolist()]
+        return json_able({**self.facts, "notes": None, "request": request, "space": self.space.to_config(),
+                          "cells": cells, "layers": self.layers})  # fmt: skip
 
     def to_pandas(self, part: str | None = None, table: str | None = None) -> pandas.DataFrame:
         """A table of a part, its main one unless named. Without a part: all numbers by layer, one per row."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from recombine.core.files import file_digest, read_json, read_tensors, write_jso
 from recombine.core.holdouts import HOLDOUTS
 from recombine.core.tables import column_types, from_csv, to_csv
 from recombine.diagnostics.findings import Absence, PartResult, json_able
+from recombine.diagnostics.part import Part, chosen_parts
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.diagnostics.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -95,6 +98,41 @@ def read_diagnosis(folder: Path, *, partial: bool = False) -> dict[str, Any]:
         raise DamagedError(f"{folder / MAIN} cannot be read: {error!r}.") from error
 
 
+def lacking_parts(folder: Path, request: DiagnosisRequest, source: Mapping[str, str]) -> tuple[str, ...]:
+    """Which parts of a request the diagnosis kept in a folder does not hold; nothing but its diagnosis.json is read.
+
+    All of them if there is none, if it is of another source, or if its shared settings differ.
+    """
+    wanted = chosen_parts(request.parts)
+    try:
+        content = read_json(folder / MAIN)
+        shared = {name: content["facts"]["request"][name] for name in request.shared}
+        if content["format"] != FORMAT or content["source"] != source or shared != request.shared:
+            return tuple(part.name for part in wanted)
+        return tuple(part.name for part in wanted if not _kept(part, content, folder, request))
+    except (StoreError, KeyError, TypeError, AttributeError):
+        return tuple(part.name for part in wanted)
+
+
+def _kept(part: Part, content: dict[str, Any], folder: Path, request: DiagnosisRequest) -> bool:
+    """Whether a diagnosis holds what a request asks of a part, or found that it cannot be computed."""
+    entry = content["parts"].get(part.name)
+    if entry is None:
+        return False
+    absent = entry["missing"].get(part.name)
+    if absent is not None:
+        return absent["state"] not in (Missing.NOT_REQUESTED, Missing.DAMAGED)
+    files = [name for name in content["files"] if name in _files_of_part(part.name, entry)]
+    return all((folder / name).is_file() for name in files) and part.answers(entry["facts"], request)
+
+
+def _files_of_part(name: str, entry: dict[str, Any]) -> list[str]:
+    return [
+        *(f"{name}-{table}.csv" for table in entry["tables"]),
+        *([f"{name}.safetensors"] if entry["arrays"] else []),
+    ]
+
+
 def _damage(folder: Path, name: str, digest: str) -> str:
     """What is wrong with a file; empty if nothing is."""
     if Path(name).name != name or not (folder / name).is_file():
@@ -108,14 +146,13 @@ def _part(
     folder: Path, name: str, given: dict[str, Any], digests: dict[str, str], damaged: dict[str, str]
 ) -> PartResult:
     """A part, or why it is missing if one of its files is damaged. Only files that the diagnosis lists are read."""
-    files = [f"{name}-{table}.csv" for table in given["tables"]]
-    files += [f"{name}.safetensors"] if given["arrays"] else []
+    files = _files_of_part(name, given)
     unlisted = [file for file in files if file not in digests]
     if unlisted:
         raise DamagedError(f"{folder / MAIN} does not list {unlisted[0]!r}. Diagnose the model again.")
     reasons = [damaged[file] for file in files if file in damaged]
     if reasons:
-        return PartResult.absent(name, Missing.DAMAGED, reasons[0])
+        return PartResult(name, facts=given["facts"], missing={name: Absence(Missing.DAMAGED, reasons[0])})
     return read_part(name, given, folder, folder)
 
 

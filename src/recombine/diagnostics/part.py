@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
     from recombine.diagnostics.inputs import DiagnosisInputs
     from recombine.diagnostics.layer_activations import LayerActivations
+    from recombine.diagnostics.request import DiagnosisRequest
 
 Columns = Mapping[str, str]  # column → its meaning in a line; "scale_*" documents a family of columns
 
@@ -84,6 +85,10 @@ class Part(ABC):
         Raises:
             NotComputable: if it does not exist for this model; the part is then missing, with the state and reason.
         """
+
+    def answers(self, facts: Mapping[str, Any], request: DiagnosisRequest) -> bool:
+        """Whether a result with these facts, computed before, is what the request asks of this part."""
+        return True
 
     def summary(self, result: PartResult) -> str:
         """One line with the main numbers; empty if there is nothing to add to the overview by layer."""

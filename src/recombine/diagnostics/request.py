@@ -12,6 +12,7 @@ from recombine.diagnostics.model.grid_activations import MEMORY
 from recombine.diagnostics.numerics.superposition import PICTURES
 
 METHODS = ("exact", "finite difference")
+SHARED = ("layers", "seed")  # settings that all parts of one diagnosis have in common
 
 
 class RequestOptions(TypedDict, total=False):
@@ -80,6 +81,11 @@ class DiagnosisRequest:
         cells = (self.pictures,) if isinstance(self.pictures, int) else self.pictures
         if any(isinstance(cell, bool) or not isinstance(cell, int) or cell < 0 for cell in cells):
             raise InputError(f"Pictures are a number of cells, or a list of cells. Got {self.pictures!r}.", "pictures")
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The settings that parts must have in common to stand side by side in one diagnosis."""
+        return {name: value for name, value in self.to_json().items() if name in SHARED}
 
     def to_json(self) -> dict[str, Any]:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}

@@ -258,8 +258,8 @@ def _diagnosed(run: StoredRun) -> Diagnosis:
     chosen = {part for part in ALL_PARTS if found[part].state is not Missing.NOT_REQUESTED}
     return run.diagnose(
         parts=[part for part in ALL_PARTS if part in chosen or part in PARTS],
-        layers=list(found.layers),
-        **{key: found.facts[key] for key in ("geometry", "seed", "memory")},
+        geometry=found["geometry"].facts.get("methods", ["exact"]),
+        **found.facts["request"],
     )
 
 

@@ -48,6 +48,7 @@ from recombine.training.loop import Run, train_seeds
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
+    from recombine.diagnostics.request import DiagnosisRequest
 
 FORMAT = "recombine-run-2"
 RUN_ID = re.compile(r"[0-9a-f]{16}")
@@ -108,17 +109,32 @@ class StoredRun:
         """Loss of every step; the columns are named in `facts["loss_names"]`."""
         return read_tensors(self._verified("losses.safetensors"))[0]["losses"]
 
-    def diagnose(self, **options: Any) -> Diagnosis:
-        """Diagnose the model (options of `recombine.diagnose`) and keep the result in `diagnosis/`.
+    def diagnose(
+        self, request: DiagnosisRequest | None = None, *, keep: bool | None = True, **options: Any
+    ) -> Diagnosis:
+        """Diagnose the model and keep the result in `diagnosis/`.
 
-        Parts kept from an earlier diagnosis of the same weights stay if its settings were the same. If they were not,
-        it is replaced by a result that has all its parts, and left alone (the result says so) by one that lacks some.
+        Parts kept from an earlier diagnosis of the same weights stay if its shared settings (layers, seed) were the
+        same. If they were not, it is replaced by a result that has all its parts, and left alone (the result says so)
+        by one that lacks some.
+
+        Args:
+            request: What to compute.
+            keep: Whether to keep the result with the run; None for only if its folder can be written to.
+            options: As for `recombine.diagnose`: fields of the request, and `progress`.
         """
         from recombine.diagnostics.diagnose import diagnose
 
+        writable = os.access(self.path, os.W_OK | os.X_OK)
+        if keep and not writable:
+            raise StoreError(f"{self.path} is not writable, so a diagnosis cannot be kept there. Save it elsewhere.")
         task = self.task
-        found = diagnose(self.model, task.space, task.inputs, task.holdout, target=task.targets, **options)
-        found = replace(found, source={"run": self.id, "model": self.facts["files"]["model/model.safetensors"]})
+        found = diagnose(
+            self.model, task.space, task.inputs, task.holdout, target=task.targets, request=request, **options
+        )
+        found = replace(found, source=self._source)
+        if not writable or keep is False:
+            return found
         try:
             kept = self.load_diagnosis(partial=True)
         except StoreError:
@@ -131,6 +147,17 @@ class StoredRun:
             )
         merged.save(self.path / "diagnosis")
         return found
+
+    @property
+    def _source(self) -> dict[str, str]:
+        """What a diagnosis of this run says it is of."""
+        return {"run": self.id, "model": self.facts["files"]["model/model.safetensors"]}
+
+    def lacks(self, request: DiagnosisRequest) -> tuple[str, ...]:
+        """Which parts of a request are not kept with the run yet; empty if there is nothing left to do."""
+        from recombine.diagnostics.diagnosis_files import lacking_parts
+
+        return lacking_parts(self.path / "diagnosis", request, self._source)
 
     @property
     def diagnosis(self) -> Diagnosis:

@@ -35,12 +35,14 @@ class Truth:
         shape: The shape of one output.
         held: All of them, (cell, number); None if they are made where they are needed.
         make: Cells → their rows; called if none are held.
+        function: Factor values → true outputs, as given; None if the target is an array.
     """
 
     space: FactorSpace
     shape: tuple[int, ...]
     held: Shaped[Tensor, "cell number"] | None
     make: Callable[[Tensor], Tensor] | None = None
+    function: Callable[[Tensor], Any] | None = None
 
     @property
     def size(self) -> int:
@@ -111,10 +113,10 @@ def truth_over_grid(target: Any, space: FactorSpace, shape: tuple[int, ...], dty
     start, *others = _in_parts(everywhere, int(np.prod(shape)))
     first = _called(target, space, start, dtype)
     own = _own_shape(tuple(first.shape[1:]) or (1,), shape)
-    truth = Truth(space, own, None, make)
+    truth = Truth(space, own, None, make, target)
     if truth.size * dtype.itemsize * len(space) <= LARGE:
         rows = torch.cat([first.reshape(len(start), -1), *map(make, others)])
-        return Truth(space, own, as_rows(rows, space, WHAT))
+        return Truth(space, own, as_rows(rows, space, WHAT), function=target)
     for cells in (start, *others):
         check_finite(make(cells), cells, space, WHAT)
     return truth

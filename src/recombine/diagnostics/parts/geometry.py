@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.figure import Figure
+from torch import Tensor
 
+from recombine.core.errors import Missing, NotComputable
 from recombine.diagnostics.drawing import (
     averaged_factors,
     column_by_layer,
@@ -15,16 +19,21 @@ from recombine.diagnostics.drawing import (
     short_name,
     style_layer_axis,
 )
-from recombine.diagnostics.findings import PartResult
+from recombine.diagnostics.findings import Absence, PartResult
 from recombine.diagnostics.inputs import DiagnosisInputs
+from recombine.diagnostics.model.layers import OUT
+from recombine.diagnostics.model.truth import Truth
 from recombine.diagnostics.numerics.geometry import (
     TANGENT_MEMORY,
+    USE_DIFFERENCES,
     Geometry,
     factorization_map,
     metric_tensor_exact,
     metric_tensor_finite_difference,
 )
+from recombine.diagnostics.numerics.warp import warp
 from recombine.diagnostics.part import PARTS, Need, PageContent, Part
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.style import COLOURS, OUTLINE
 
 if TYPE_CHECKING:
@@ -35,7 +44,13 @@ if TYPE_CHECKING:
 class GeometryPart(Part):
     """The metric tensor of every layer, and the scores read off it on ID and OOD cells.
 
-    Arrays: `metric/<layer>`, (cell, factor, factor), and `log_volume/<layer>`, (cell,).
+    Methods are those of the request: `exact` derivatives, `finite difference` on the grid, or both; maps and the
+    overview are those of the first. The true images have a geometry of their own, to which that of the output is
+    compared.
+
+    Arrays: `metric/<layer>`, (cell, factor, factor), and `log_volume/<layer>`, (cell,), by the first method; those of
+    a second one are called `metric by <method>/<layer>` and `log_volume by <method>/<layer>`. `true_log_volume`,
+    (cell,), is that of the truth.
     """
 
     name = "geometry"
@@ -43,6 +58,7 @@ class GeometryPart(Part):
     needs = frozenset({Need.DERIVATIVES})
     tables: ClassVar = {
         "layers": {
+            "method": "How the metric tensor was found: exact or finite difference.",
             "layer": "Name of the layer.",
             "units": "How many units it has.",
             "cells": "Which cells: all, id or ood.",
@@ -54,23 +70,49 @@ class GeometryPart(Part):
             "factorization_pointwise": "Factorization score F, mean over cells, in [0.5, 1].",
             "factorization_ratio_of_means": "F of the means over cells, in [0.5, 1].",
             "n_degenerate": "Cells at which F is 0/0; they are left out.",
-        }
+        },
+        "warp": {
+            "method": "How both metric tensors were found.",
+            "truth_log_volume_id": "Mean log10 volume element of the true images on ID cells.",
+            "truth_log_volume_ood": "The same on OOD cells.",
+            "distortion_id": "Mean |d| on ID cells, d = log10 dv of the output − log10 dv of the truth.",
+            "distortion_ood": "Mean |d| on OOD cells.",
+            "warp": "Mean d on OOD cells − mean d on ID cells: negative if the hold-out is shrunk.",
+            "roughness_ood": "Mean |difference| of the output's log10 dv between neighbouring OOD cells.",
+        },
     }
     layer_columns: ClassVar = {"factorization": "factorization", "log_volume": "log10 dv OOD−ID"}
 
     def compute(self, inputs: DiagnosisInputs) -> PartResult:
-        found = _geometry(inputs, inputs.request.geometry[0])
-        arrays = {f"metric/{name}": layer.metric for name, layer in found.layers.items()}
-        arrays |= {f"log_volume/{name}": layer.log_volume for name, layer in found.layers.items()}
-        facts = {"method": found.method, "derivative_method": found.derivative_method,
-                 "cells_at_once": found.cells_at_once}  # fmt: skip
-        return PartResult(self.name, {"layers": found.rows(inputs.masks)}, arrays, facts)
+        methods = inputs.request.geometry
+        result = PartResult(self.name, {"layers": [], "warp": []}, facts={"methods": list(methods)})
+        for method in methods:
+            found = _geometry(inputs, method)
+            result.tables["layers"] += [{"method": method, **row} for row in found.rows(inputs.masks)]
+            which = "" if method == methods[0] else f" by {method}"
+            for name, layer in found.layers.items():
+                result.arrays[f"metric{which}/{name}"] = layer.metric
+                result.arrays[f"log_volume{which}/{name}"] = layer.log_volume
+            if not which:
+                result.facts.update(method=method, cells_at_once=found.cells_at_once)
+            result.facts["derivative_method"] = found.derivative_method or result.facts.get("derivative_method")
+            try:
+                true_volume = _true_log_volume(inputs, method)
+                if not which:
+                    result.arrays["true_log_volume"] = true_volume
+                result.tables["warp"].append(_warp_row(found, true_volume, method, inputs))
+            except NotComputable as error:
+                result.missing[f"warp, {method}"] = Absence.of(error)
+        return result
+
+    def answers(self, facts: Mapping[str, Any], request: DiagnosisRequest) -> bool:
+        return facts["methods"][0] == request.geometry[0] and set(request.geometry) <= set(facts["methods"])
 
     def layer_numbers(self, result: PartResult) -> dict[str, dict[str, Any]]:
         numbers: dict[str, dict[str, Any]] = {}
         by_layer: dict[str, dict[str, Any]] = {}
         for row in result.rows:
-            if row["pair"] == "all":
+            if row["pair"] == "all" and row["method"] == result.facts["method"]:
                 by_layer.setdefault(row["layer"], {})[row["cells"]] = row
         for name, found in by_layer.items():
             numbers[name] = {"factorization": found["all"]["factorization_pointwise"]}
@@ -107,7 +149,8 @@ class GeometryPart(Part):
         ax = axes[-1]
         splits = ["all"] if diagnosis.holdout is None else ["id", "ood"]
         for cells, mark, colour in zip(splits, "os", (COLOURS[0], OUTLINE)):
-            rows = [row for row in result.rows if row["cells"] == cells and row["pair"] == "all"]
+            wanted = {"method": result.facts["method"], "cells": cells, "pair": "all"}
+            rows = [row for row in result.rows if wanted.items() <= row.items()]
             values = column_by_layer(diagnosis, rows, "factorization_pointwise")
             ax.plot(range(len(values)), values, mark + "-", color=colour, ms=4, label=cells.upper())
         style_layer_axis(ax, diagnosis.layers, "")
@@ -126,3 +169,33 @@ def _geometry(inputs: DiagnosisInputs, method: str) -> Geometry:
     if method == "exact":
         return metric_tensor_exact(*given, layers=layers, memory=min(memory, TANGENT_MEMORY))
     return metric_tensor_finite_difference(*given, layers=layers, memory=memory)
+
+
+def _true_log_volume(inputs: DiagnosisInputs, method: str) -> Float[np.ndarray, " cell"]:
+    """log₁₀ dv of the true images: even where they only move, less where they are cut at a border."""
+    truth = inputs.known_truth
+    if method == "exact":
+        if truth.function is None:
+            raise NotComputable(
+                Missing.NOT_DIFFERENTIABLE, f"the target is an array, which has no derivative. {USE_DIFFERENCES}"
+            )
+        return metric_tensor_exact(truth.function, inputs.space, layers=OUT)[OUT].log_volume
+    return metric_tensor_finite_difference(_Looked(truth), inputs.space, layers=OUT)[OUT].log_volume
+
+
+class _Looked:
+    """The truth as a function of factor values on the grid."""
+
+    def __init__(self, truth: Truth) -> None:
+        self.truth = truth
+
+    def __call__(self, values: Tensor) -> Tensor:
+        return self.truth.rows(self.truth.space.cells(values))
+
+
+def _warp_row(
+    found: Geometry, true_volume: Float[np.ndarray, " cell"], method: str, inputs: DiagnosisInputs
+) -> dict[str, Any]:
+    if OUT not in found.layers:
+        raise NotComputable(Missing.NOT_REQUESTED, "the output is not among the layers chosen")
+    return {"method": method, **warp(found[OUT].log_volume, true_volume, inputs.split)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from recombine.diagnostics.numerics.superposition import (
     superposition_of_inputs,
 )
 from recombine.diagnostics.part import PARTS, Need, Part
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.style import COLOURS, new_figure
 
 if TYPE_CHECKING:
@@ -105,7 +107,11 @@ class SuperpositionPart(Part):
         arrays |= {f"mean codes/{name}": made.reshape(-1, *outputs.shape[1:]).numpy()
                    for name, made in zip(space.names, alone)}  # fmt: skip
         arrays = {name: a if name.endswith("cells") else a.astype(np.float32) for name, a in arrays.items()}
-        return PartResult(self.name, tables, arrays, missing=missing)
+        facts = {"pictures": inputs.request.to_json()["pictures"]}
+        return PartResult(self.name, tables, arrays, facts, missing)
+
+    def answers(self, facts: Mapping[str, Any], request: DiagnosisRequest) -> bool:
+        return facts.get("pictures") == request.to_json()["pictures"]
 
     def summary(self, result: PartResult) -> str:
         [sums] = result.table("remembered")
