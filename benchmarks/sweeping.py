@@ -16,7 +16,8 @@ from recombine.runs.store import Store, run_digest
 from recombine.sweeps import parse, run
 from recombine.sweeps.engines.engine import Answered, Job, Output
 from recombine.sweeps.engines.processes import Processes
-from recombine.sweeps.jobs import batches, job, train
+from recombine.sweeps.jobs.training import Training, batches, train
+from recombine.sweeps.jobs.work import Options
 
 if TYPE_CHECKING:
     from benchmarks.cases import Scale
@@ -79,8 +80,8 @@ def _second_worker(folder: Path, scale: Scale) -> Iterator[Row]:
             for repeat in range(scale.repeats):
                 for at_once, times in spent.items():
                     place = folder / f"{wanted[0].hash}-{at_once}-{repeat}"
-                    options = {"store": str(place), "device": "cpu", "checkpoint_seconds": 60.0}
-                    jobs = [job(batch, options) for batch in batches(wanted)]
+                    options: Options = {"store": str(place), "device": "cpu", "checkpoint_seconds": 60.0, "plugins": []}
+                    jobs = [Training(batch).job(options, Store(place)) for batch in batches(wanted)]
                     started = time.perf_counter()
                     _drive(jobs, executor, at_once)
                     times.append(time.perf_counter() - started)
@@ -94,7 +95,7 @@ def _second_worker(folder: Path, scale: Scale) -> Iterator[Row]:
 def first_steps(config: Mapping[str, Any]) -> Output:
     """A process' first training is slow. The pause is for the other worker to get its share of the jobs."""
     short = {**config, "training": {**config["training"], "steps": 2}}
-    done = train({"configs": [short], "store": None, "device": "cpu", "checkpoint_seconds": 60.0})
+    done = train({"configs": [short], "store": None, "device": "cpu", "checkpoint_seconds": 60.0, "plugins": []})
     time.sleep(1.0)
     return Output(done.data)
 

@@ -92,7 +92,7 @@ def test_a_file_is_a_word_that_ends_in_yaml(tmp_path):
         (["seed=3..1"], "first..last"),
         (["nothing.yaml"], "cannot be read"),
         (["a.yaml", "b.yaml"], "one file"),
-        (["seed=0", "--engine", "slurm"], "Engines: in-process, processes, ray"),
+        (["seed=0", "--engine", "slurm"], "in-process, processes, ray"),
         (["seed=0", "--memory", "lots"], "2GB or 512MiB"),
         (["seed=0", "--cpus", "100000"], "Ask for less"),
         (["seed=0", "--gpus", "1.5"], "whole ones"),
@@ -101,10 +101,10 @@ def test_a_file_is_a_word_that_ends_in_yaml(tmp_path):
         (["seed=0", "--time-limit", "inf"], "above 0 s"),
         (["seed=0", "--checkpoint-seconds", "-5"], "at least 0 s"),
         (["seed=0", "--dry-run", "--max-parallel", "0"], "At least one job"),
-        (["seed=0", "--dry-run", "--max-parallel", "1", "--engine", "slurm"], "Engines: in-process, processes, ray"),
+        (["seed=0", "--dry-run", "--max-parallel", "1", "--engine", "slurm"], "in-process, processes, ray"),
         (["seed=0", "--dry-run", "--retries", "-1"], "at least 0"),
         (["seed=0", "--device", "cuda:77"], "There is no device"),
-        (["seed=0", "--address", "auto"], "are for --engine ray"),
+        (["seed=0", "--address", "auto"], "a cluster's engine"),
     ],
 )
 def test_bad_input_ends_with_code_2_and_writes_nothing(tmp_path, words, message):

@@ -10,7 +10,7 @@ import pytest
 from recombine.core import plugins
 from recombine.core.catalogue import Catalogue
 from recombine.core.errors import InputError
-from recombine.core.plugins import PluginError, PluginState
+from recombine.core.plugins import PluginError, PluginState, PluginWarning
 from recombine.core.registry import Family, Parameters
 
 FAMILY = Family("gadget")
@@ -142,7 +142,7 @@ def test_installed_entry_points_are_loaded_when_first_needed(tmp_path, monkeypat
     entries = [EntryPoint(name, name, plugins.GROUP) for name in ("broken_plugin", "installed_plugin")]
     monkeypatch.setattr(plugins.importlib.metadata, "entry_points", lambda group: entries)
     monkeypatch.setattr(plugins, "_installed", [False])
-    with pytest.warns(UserWarning, match="broken_plugin"):
+    with pytest.warns(PluginWarning, match="broken_plugin"):
         built = FAMILY.build({"kind": "oval"})
     assert built.size == 1
     assert FAMILY.origin["oval"] == "installed_plugin"
@@ -216,6 +216,19 @@ def test_uses_are_recorded_and_compared(tmp_path):
     with pytest.raises(PluginError) as caught:
         plugins.require(changed, "run 1")
     assert caught.value.states == plugins.states(changed)
+
+
+def test_recorded_plug_ins_are_required_where_missing_and_warned_about_where_changed(tmp_path):
+    plugins.use(written(tmp_path, GADGET))
+    recorded = plugins.recorded({"plugins": {"mine": "0" * 64, "\x1b[2J": "1", "odd": 3, 4: "5"}})
+    assert recorded == {"mine": "0" * 64}
+    with pytest.warns(PluginWarning, match="'mine' was changed"):
+        plugins.require_present(recorded, "run 1")
+    with pytest.raises(PluginError) as caught:
+        plugins.require_present({"yours": "1" * 64}, "run 1")
+    assert caught.value.states == {"yours": PluginState.MISSING}
+    for odd in (None, [], 3, {"plugins": None}, {"plugins": [1]}):
+        assert plugins.recorded(odd if isinstance(odd, dict) else {"plugins": odd}) == {}
 
 
 def test_workers_get_the_content_that_the_driver_loaded(tmp_path):

@@ -18,6 +18,10 @@ def echo(payload: Mapping[str, Any]) -> Output:
     return Output({"got": payload["x"], "pid": os.getpid()}, {"a/b": b"\x00\n" * payload["x"], "c": b""})
 
 
+def sizes(payload: Mapping[str, Any]) -> Output:
+    return Output({name: len(content) for name, content in payload["files"].items()})
+
+
 def fail(payload: Mapping[str, Any]) -> Output:
     raise ValueError(f"no {payload['x']}")
 

@@ -37,7 +37,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def run(*args: Any, plugin: list[str] | None = None, **given: Any) -> None:
         as_json = given.get("as_json", False)
-        with output.only_json(as_json), reported(as_json):
+        with output.only_json(as_json), reported(as_json), _plugin_warnings_as_notes():
             load(plugin or [])
             function(*args, **given)
 
@@ -51,13 +51,29 @@ def load(sources: list[str]) -> None:
     """Load the plug-ins that are installed and those that are given."""
     from recombine.core import plugins
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        plugins.load_installed()
-    for warning in caught:
-        output.say(f"note: {warning.message}", err=True)
+    plugins.load_installed()
     for source in sources:
         plugins.use(source)
+
+
+@contextlib.contextmanager
+def _plugin_warnings_as_notes() -> Iterator[None]:
+    """Warnings about plug-ins are notes on standard error, each told once; other warnings stay as they are."""
+    from recombine.core.plugins import PluginWarning
+
+    with warnings.catch_warnings():
+        others, told = warnings.showwarning, set[str]()
+        warnings.simplefilter("always", PluginWarning)
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if not issubclass(category, PluginWarning):
+                others(message, category, *rest)
+            elif str(message) not in told:
+                told.add(str(message))
+                output.say(f"note: {message}", err=True)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
 
 
 @contextlib.contextmanager

@@ -60,12 +60,11 @@ def reproduce(
     from recombine.studies.framework import reproduce as studies
     from recombine.studies.framework.profiles import profile as named
     from recombine.studies.framework.profiles import with_digits
-    from recombine.sweeps.engines.choice import check_engine
 
     words = [*(what or []), *(only or [])]
     chosen = named(profile) if mnist is None else with_digits(named(profile), mnist)
     resolve(device)
-    check_engine(engine, address=address)
+    sweeps.check_engine(engine, sweeps.EngineOptions(address=address))
     if dry_run:
         _show_plan(studies.plan(words, chosen, out, seeds), as_json)
         return

@@ -60,6 +60,10 @@ class PluginError(InputError):
         self.states = dict(states)
 
 
+class PluginWarning(UserWarning):
+    """An installed plug-in cannot be loaded, or a stored run was made with another version of a plug-in."""
+
+
 @dataclass(frozen=True)
 class Plugin:
     """A loaded plug-in.
@@ -136,7 +140,7 @@ def load_installed() -> None:
         try:
             _import(entry.module)
         except PluginError as error:
-            warnings.warn(f"The installed plug-in {entry.name!r} is left out. {error}", stacklevel=2)
+            warnings.warn(f"The installed plug-in {entry.name!r} is left out. {error}", PluginWarning, stacklevel=2)
 
 
 # Loading
@@ -347,6 +351,11 @@ def recording() -> Iterator[set[str]]:
         _used.reset(token)
 
 
+def in_use() -> bool:
+    """Whether any kind is not built in."""
+    return any(family.origin for family in _families)
+
+
 def hashes(names: set[str] | Sequence[str]) -> dict[str, str]:
     """Plug-in → sha256, as run.json and sweep.json record them; empty for what no plug-in registered."""
     return {name: _loaded[name].sha256 if name in _loaded else "" for name in sorted(names)}
@@ -379,12 +388,44 @@ def problems(needed: Mapping[str, str], what: str) -> list[Problem]:
     ]
 
 
+def recorded(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What run.json or sweep.json says about plug-ins; entries that are none are left out."""
+    given = facts.get("plugins")
+    entries = given.items() if isinstance(given, Mapping) else ()
+    return {n: s for n, s in entries if isinstance(n, str) and isinstance(s, str) and NAME.fullmatch(n)}
+
+
+def require_present(needed: Mapping[str, str], what: str) -> None:
+    """Raise a PluginError if a plug-in that something needs is missing; warn if it was changed."""
+    found = states(needed)
+    require({name: "" for name, state in found.items() if state == PluginState.MISSING}, what)
+    for name, state in found.items():
+        if state == PluginState.CHANGED:
+            warnings.warn(
+                f"The plug-in {name!r} was changed since runs were made with it (sha256 {needed[name][:12]}… then, "
+                f"{_sha(name)[:12]}… now). What is computed from them now may not fit what is stored.",
+                PluginWarning,
+                stacklevel=3,
+            )
+
+
 def require(needed: Mapping[str, str], what: str) -> None:
     """Raise a PluginError if a plug-in that something needs is missing or changed."""
     found = problems(needed, what)
     if found:
         wrong = {name: state for name, state in states(needed).items() if state != PluginState.LOADED}
         raise PluginError("\n".join(problem.message for problem in found), wrong)
+
+
+def require_shippable(needed: Mapping[str, str]) -> None:
+    """Raise if another process could not know a kind: one that was registered in this one, but not by a plug-in."""
+    here = sorted(name for name in needed if name not in _loaded)
+    if here:
+        raise PluginError(
+            f"Workers do not know the kinds that were registered in {', '.join(here)}. Put them into a file, and give "
+            "it with --plugin or rc.use.",
+            dict.fromkeys(here, PluginState.MISSING),
+        )
 
 
 def _sha(name: str) -> str:

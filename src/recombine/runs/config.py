@@ -20,6 +20,7 @@ from typing import Any, cast
 
 import torch
 
+from recombine.core import plugins
 from recombine.core.encodings import ENCODINGS
 from recombine.core.errors import InputError, Problem
 from recombine.core.factors import FactorSpace
@@ -131,6 +132,15 @@ class RunConfig:
         factors = groups["scene"].pop("factors")
         named = {name: family.identity(groups[name]) for name, family in GROUPS.items()}
         return {**named, "scene": {**named["scene"], "factors": factors}}
+
+    @property
+    def plugins(self) -> dict[str, str]:
+        """The plug-ins that it needs, with the hashes of their sources. No part of its identity."""
+        if not plugins.in_use():
+            return {}
+        with plugins.recording() as names:
+            RunConfig.from_dict(self.to_dict())
+        return plugins.hashes(names)
 
     def task(self) -> Task:
         """The task it describes; a hold-out that does not fit is an error."""

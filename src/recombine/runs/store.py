@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 import recombine
+from recombine.core import plugins
 from recombine.core.errors import InputError, StoreError, TrainingDiverged
 from recombine.core.files import (
     file_digest,
@@ -340,6 +341,7 @@ class Store:
                     "torch": torch.__version__,
                     "python": platform.python_version(),
                 },
+                "plugins": config.plugins,
                 "files": {name: file_digest(new / name) for name in RESULTS},
             }
             write_json(new / "run.json", {**facts, "digest": run_digest(facts)})
@@ -421,6 +423,7 @@ class Store:
                 "again to go on with it."
             )
         facts = self.facts(path.name)
+        plugins.require_present(plugins.recorded(facts), f"Run {path.name}")
         config = RunConfig.from_stored(read_json(path / "config.json"))
         if config.hash != path.name:
             raise StoreError(

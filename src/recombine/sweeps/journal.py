@@ -38,9 +38,9 @@ class Journal:
             finally:
                 os.close(handle)
 
-    def failure(self, run: str, error: str, traceback: str) -> str | None:
+    def failure(self, run: str, error: str, traceback: str, **facts: Any) -> str | None:
         """Note a failure; the file with its traceback, or None if it could not be written."""
-        self.note("failed", [run], error=error)
+        self.note("failed", [run], error=error, **facts)
         path = self.folder / LOGS / f"{run}.log"
         with contextlib.suppress(StoreError):
             write_text(path, f"{error}\n\n{traceback}".rstrip() + "\n")

@@ -1,19 +1,21 @@
-"""sweep.json: which runs a folder is to hold, and which versions made it."""
+"""sweep.json: which runs a folder is to hold, and which versions and plug-ins made it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from recombine.core import plugins
 from recombine.core.errors import LockHeld, StoreError
 from recombine.core.files import read_json, write_json
 from recombine.core.lock import Lock
+from recombine.core.plugins import PluginState
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 
-FORMAT = "recombine-sweep-1"
+FORMAT = "recombine-sweep-2"
 NAME = "sweep.json"
 
 
@@ -40,30 +42,36 @@ def read(folder: Path) -> dict[str, Any] | None:
         )
     runs = content.get("runs")
     named = isinstance(runs, list) and all(isinstance(run, str) for run in runs)
-    if not named or not isinstance(content.get("versions"), dict):
-        raise StoreError(f"{path} is damaged: its list of runs or versions is missing. Delete it and sweep again.")
+    if not named or not all(isinstance(content.get(name), dict) for name in ("versions", "plugins")):
+        raise StoreError(f"{path} is damaged: it lacks runs, versions or plug-ins. Delete it and sweep again.")
     return content
 
 
 def check_versions(store: Store, configs: Sequence[RunConfig], any_version: bool = False) -> None:
-    """Refuse a folder whose runs were made by other versions, unless they may be mixed."""
+    """Refuse a folder whose runs were made by other versions, of plug-ins too, unless they may be mixed."""
     known = read(store.root)
     if any_version:
         return
-    made: dict[str, dict[str, str]] = {NAME: known["versions"]} if known else {}
+    made: dict[str, dict[str, Any]] = {NAME: known} if known else {}
     for config in configs:
         if store.is_finished(config) and not unreadable(store, config):
-            made[f"run {config.hash}"] = store.facts(config.hash).get("versions", {})
+            made[f"run {config.hash}"] = store.facts(config.hash)
     now = versions()
-    for what, found in made.items():
+    for what, facts in made.items():
+        there = facts.get("versions", {})
         differing = [
-            f"{name} {found.get(name)} there, {now[name]} here" for name in now if found.get(name) != now[name]
+            f"{name} {there.get(name)} there, {here} here" for name, here in now.items() if there.get(name) != here
         ]
+        differing += [f"the plug-in {name} was changed" for name in _changed(plugins.recorded(facts))]
         if differing:
             raise StoreError(
                 f"{store.root} was made by another version ({what}: {'; '.join(differing)}), so that new runs may not "
                 "be comparable with those in it. Choose another --out, or mix them with --any-version."
             )
+
+
+def _changed(needed: Mapping[str, str]) -> list[str]:
+    return [name for name, state in plugins.states(needed).items() if state == PluginState.CHANGED]
 
 
 def unreadable(store: Store, config: RunConfig) -> str:
@@ -89,9 +97,12 @@ def record(store: Store, configs: Sequence[RunConfig]) -> None:
         except LockHeld:  # another sweep records its runs just now, which takes milliseconds
             time.sleep(0.05)
     try:
-        known = read(store.root) or {"format": FORMAT, "versions": versions(), "runs": []}
+        known = read(store.root) or {"format": FORMAT, "versions": versions(), "plugins": {}, "runs": []}
         runs = [*dict.fromkeys([*known["runs"], *(config.hash for config in configs)])]
-        if runs != known["runs"]:
-            write_json(store.root / NAME, {**known, "runs": runs})
+        needed = dict(known["plugins"])
+        for config in configs:
+            needed |= config.plugins
+        if runs != known["runs"] or needed != known["plugins"]:
+            write_json(store.root / NAME, {**known, "plugins": needed, "runs": runs})
     finally:
         lock.release()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +13,7 @@ from recombine.cli.options import Address, Device, Engine, Json, Out
 from recombine.cli.output import headline, say, show_json, show_table
 
 if TYPE_CHECKING:
-    from recombine.runs.store import Store
-    from recombine.sweeps import Sweep, SweepResult
+    from recombine.sweeps import Sweep, SweepPlan, SweepResult
 
 
 def register(group: typer.Typer) -> None:
@@ -56,23 +55,20 @@ def run(
 ) -> None:
     """Train every configuration that is not finished yet. Seeds train together where that is faster."""
     from recombine import sweeps
-    from recombine.core.errors import InputError
+    from recombine.core.devices import resolve
     from recombine.runs.store import Store
 
-    files = [word for word in words or [] if "=" not in word and word.endswith((".yaml", ".yml"))]
-    if len(files) > 1:
-        raise InputError(f"A sweep has one file. Got {', '.join(files)}; a file may hold several blocks.")
-    spec = sweeps.parse([w for w in words or [] if w not in files], Path(files[0]) if files else None)
+    spec = specification(words or [])
     store = Store(out)
-    needs = sweeps.Needs(cpus, gpus, in_bytes(memory))
-    if engine in ("in-process", "processes"):
-        from recombine.core.devices import resolve
-
-        resolve(device)
+    options = sweeps.EngineOptions(
+        max_parallel, sweeps.Needs(cpus, gpus, in_bytes(memory)), address=address, shared=shared
+    )
     sweeps.checked_limits(retries, time_limit, checkpoint_seconds)
-    sweeps.check_engine(engine, max_parallel, address, shared)
+    sweeps.check_engine(engine, options)
+    if engine in ("in-process", "processes"):
+        resolve(device)
     if dry_run:
-        plan(spec, store, engine, max_parallel, needs, any_version, as_json)
+        show_plan(sweeps.plan(spec, store, engine, options, any_version=any_version), as_json)
         return
     for note in spec.notes:
         say(note, err=True)
@@ -81,7 +77,7 @@ def run(
         store,
         engine=engine,
         workers=max_parallel,
-        needs=needs,
+        needs=options.needs,
         address=address,
         shared=shared,
         device=device,
@@ -94,6 +90,17 @@ def run(
     if result.failed:
         say("Run the same command again to try the failed ones again.", err=True)
         raise typer.Exit(1)
+
+
+def specification(words: list[str]) -> Sweep:
+    """The sweep that words, one of which may be a file, describe."""
+    from recombine import sweeps
+    from recombine.core.errors import InputError
+
+    files = [word for word in words if "=" not in word and word.endswith((".yaml", ".yml"))]
+    if len(files) > 1:
+        raise InputError(f"A sweep has one file. Got {', '.join(files)}; a file may hold several blocks.")
+    return sweeps.parse([word for word in words if word not in files], Path(files[0]) if files else None)
 
 
 def show(result: SweepResult, out: Path, spec: Sweep, as_json: bool) -> None:
@@ -118,41 +125,20 @@ def show(result: SweepResult, out: Path, spec: Sweep, as_json: bool) -> None:
     )
 
 
-def plan(
-    spec: Sweep, store: Store, engine: str, workers: int | None, needs: Any, any_version: bool, as_json: bool
-) -> None:
-    """What a sweep would do: its runs, which are stored already, and about how long the others take."""
-    from recombine.runs import estimate
-    from recombine.sweeps import Needs, manifest
-    from recombine.sweeps.engines.choice import make_executor
-    from recombine.sweeps.jobs import batches
+def show_plan(plan: SweepPlan, as_json: bool) -> None:
+    """Its runs, which are stored already, and about how long the others take."""
     from recombine.sweeps.status import clock
 
-    store.check_place()
-    manifest.check_versions(store, spec.configs, any_version)
-    todo = [config for config in spec.configs if not store.is_finished(config)]
-    if engine == "ray":  # a cluster is not asked before the sweep starts; as if it were this machine
-        needs = Needs()
-    local = "processes" if engine == "ray" else engine
-    workers = make_executor(local, workers, needs, store.root, None, False, None).capacity()
-    jobs = batches(todo)
-    seconds = estimate.seconds(jobs, store, workers)
-    rows = [
-        {"run": c.hash, "status": "stored" if store.is_finished(c) else "to train", "config": c.to_dict()}
-        for c in spec.configs
-    ]
-    told = {"runs": len(rows), "stored": len(rows) - len(todo), "to_train": len(todo), "jobs": len(jobs),
-            "workers": workers, "estimated_seconds": round(seconds, 3), "notes": spec.notes}  # fmt: skip
     if as_json:
-        show_json({**told, "plan": rows})
+        show_json(plan.to_json())
         return
-    show_table([{**row, **headline(row["config"])} for row in rows],
+    show_table([{**row, **headline(row["config"])} for row in plan.rows()],
                ["run", "status", "decoder", "encoding", "holdout", "seed"])  # fmt: skip
-    for note in spec.notes:
+    for note in plan.notes:
         say(note)
     say(
-        f"{len(rows)} runs, {told['stored']} stored already; the others in {len(jobs)} jobs on {workers} "
-        f"workers: about {clock(seconds)}."
+        f"{len(plan.configs)} runs, {len(plan.stored)} stored already; the others in {plan.jobs} jobs on "
+        f"{plan.workers} workers: about {clock(plan.seconds)}."
     )
 
 

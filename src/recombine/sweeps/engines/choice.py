@@ -1,44 +1,23 @@
-"""Choosing an executor by name."""
+"""Choosing an engine by name."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from recombine.core.errors import InputError
-from recombine.core.registry import nearest
-from recombine.sweeps.engines.engine import Executor, Needs
-from recombine.sweeps.engines.in_process import InProcess
-from recombine.sweeps.engines.processes import Processes
-from recombine.sweeps.journal import LOGS
+from recombine.sweeps.engines.engine import ENGINES, Engine, EngineOptions
 
-ENGINES = ("in-process", "processes", "ray")
+LOCAL = ("in-process", "processes")  # engines of this machine, which need no address
 
 
-def check_engine(engine: str, workers: int | None = None, address: str | None = None, shared: bool = False) -> None:
-    """Refuse what no executor can be made of, without starting anything."""
-    if engine not in ENGINES:
-        raise InputError(f"There is no engine {engine!r}{nearest(engine, ENGINES)}. Engines: {', '.join(ENGINES)}.")
-    if workers is not None and workers < 1:
-        raise InputError(f"At least one job must be allowed to run. Got {workers}.")
-    if engine != "ray" and (address is not None or shared):
-        raise InputError(f"An address and a shared folder are for --engine ray. Got the engine {engine!r}.")
+def check_engine(engine: str, options: EngineOptions) -> None:
+    """Refuse what no engine can be started with, without starting anything."""
+    ENGINES[engine]
+    if options.workers is not None and options.workers < 1:
+        raise InputError(f"At least one job must be allowed to run. Got {options.workers}.")
+    if engine in LOCAL and (options.address is not None or options.shared):
+        raise InputError(f"An address and a shared folder are for a cluster's engine. Got the engine {engine!r}.")
 
 
-def make_executor(
-    engine: str,
-    workers: int | None,
-    needs: Needs,
-    folder: Path,
-    address: str | None,
-    shared: bool,
-    time_limit: float | None,
-) -> Executor:
+def start_engine(engine: str, options: EngineOptions) -> Engine:
     """See `recombine.sweeps.run`."""
-    check_engine(engine, workers, address, shared)
-    if engine == "in-process":
-        return InProcess(time_limit)
-    if engine == "processes":
-        return Processes(workers, needs, log=folder / LOGS)
-    from recombine.sweeps.engines.ray_engine import RayCluster
-
-    return RayCluster(workers, needs, address, shared)
+    check_engine(engine, options)
+    return ENGINES[engine](options)

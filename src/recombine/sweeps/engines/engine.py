@@ -1,21 +1,24 @@
 """What runs jobs somewhere. It knows no science: a job is a function's name and plain data, and so is the answer.
 
-executor.submit(job)              # while executor.capacity() allows
-for event in executor.poll(0.2):  # Answered, Raised or Lost
-    …
-executor.cancel(job.id)           # for good: whatever runs it is ended
-executor.close()
+    engine.submit(job)              # while engine.capacity() allows
+    for event in engine.poll(0.2):  # Answered, Raised or Lost
+        …
+    engine.cancel(job.id)           # for good: whatever runs it is ended
+    engine.close()
+
+Each engine adds itself to `ENGINES`: a name, and a function that starts it with `EngineOptions`.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from recombine.core.catalogue import Catalogue
 from recombine.core.errors import InputError
 
 
@@ -49,12 +52,14 @@ class Job:
         function: "module:name" of what does it: takes `payload`, returns an `Output`.
         payload: JSON data.
         title: For people.
+        files: Content of files that it needs; the function finds them in `payload["files"]`.
     """
 
     id: str
     function: str
     payload: Mapping[str, Any]
     title: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ Event = Answered | Raised | Lost
 
 
 @runtime_checkable
-class Executor(Protocol):
+class Engine(Protocol):
     """See the head of this file."""
 
     shares_files: bool  # whether jobs see the driver's files
@@ -125,6 +130,30 @@ class Executor(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class EngineOptions:
+    """What an engine is started with.
+
+    Attributes:
+        workers: Most jobs at once; as many as fit if None.
+        needs: What a job needs.
+        logs: Folder for what workers print; nowhere if None.
+        address: Where a cluster is.
+        shared: Whether the cluster's machines see the store under the same path.
+        time_limit: Seconds after which a job is ended, for an engine that has to do that itself.
+    """
+
+    workers: int | None = None
+    needs: Needs = field(default_factory=Needs)
+    logs: Path | None = None
+    address: str | None = None
+    shared: bool = False
+    time_limit: float | None = None
+
+
+ENGINES = Catalogue[Callable[[EngineOptions], Engine]]("engine", "recombine.sweeps.engines")
+
+
 def call(function: str, payload: Mapping[str, Any]) -> Output:
     """Call a function by name. Names come from this library's code or from the one who calls it, never from files."""
     module, _, name = function.partition(":")
@@ -132,38 +161,10 @@ def call(function: str, payload: Mapping[str, Any]) -> Output:
     return target(payload)
 
 
-def attempt(job: str, function: str, payload: Mapping[str, Any]) -> Event:
-    """Call a function; what it raises becomes data."""
+def attempt(job: Job) -> Event:
+    """Do a job; what it raises becomes data."""
     try:
-        return Answered(job, call(function, payload))
+        payload = {**job.payload, "files": job.files} if job.files else job.payload
+        return Answered(job.id, call(job.function, payload))
     except Exception as error:
-        return Raised(job, f"{type(error).__name__}: {error}", traceback.format_exc())
-
-
-def encode(event: Event) -> bytes:
-    """An event as bytes without any code in them: a line of JSON, then the content of the files."""
-    head: dict[str, Any] = {"event": type(event).__name__, "job": event.job}
-    body: list[bytes] = []
-    if isinstance(event, Answered):
-        head["data"] = event.output.data
-        head["files"] = {name: len(content) for name, content in event.output.files.items()}
-        body = list(event.output.files.values())
-    elif isinstance(event, Raised):
-        head |= {"error": event.error, "traceback": event.traceback}
-    else:
-        head["reason"] = event.reason
-    return b"\n".join([json.dumps(head).encode(), b"".join(body)])
-
-
-def decode(message: bytes) -> Event:
-    line, _, body = message.partition(b"\n")
-    head = json.loads(line)
-    if head["event"] == "Raised":
-        return Raised(head["job"], head["error"], head["traceback"])
-    if head["event"] == "Lost":
-        return Lost(head["job"], head["reason"])
-    files, start = {}, 0
-    for name, size in head["files"].items():
-        files[name] = body[start : start + size]
-        start += size
-    return Answered(head["job"], Output(head["data"], files))
+        return Raised(job.id, f"{type(error).__name__}: {error}", traceback.format_exc())

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-from recombine.sweeps.engines.engine import Event, Job, Raised, attempt
+from recombine.sweeps.engines.engine import ENGINES, Event, Job, Raised, attempt
 
 
 class TimeLimit(BaseException):
@@ -43,7 +43,7 @@ class InProcess:
         job = self.waiting.popleft()
         try:
             with _limited(self.time_limit):
-                return [attempt(job.id, job.function, job.payload)]
+                return [attempt(job)]
         except TimeLimit:
             return [Raised(job.id, f"TimeLimit: it ran for longer than {self.time_limit:g} s", "")]
 
@@ -76,3 +76,6 @@ def _limited(seconds: float | None) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+ENGINES.add("in-process", lambda options: InProcess(options.time_limit))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
 import signal
@@ -17,7 +16,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from recombine.core.errors import InputError
-from recombine.sweeps.engines.engine import Event, Job, Lost, Needs, decode
+from recombine.sweeps.engines.engine import ENGINES, Event, Job, Lost, Needs
+from recombine.sweeps.engines.wire import decode_event, encode_job
 from recombine.sweeps.engines.worker import receive, send
 
 ONE_THREAD: dict[str, str] = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -76,9 +76,8 @@ class Processes:
         idle = next((w for w in self.workers.values() if w.job is None), None)
         worker = idle or self._start(min(set(range(self.slots)) - set(self.workers)))
         worker.job, worker.since = job.id, time.monotonic()
-        message = json.dumps({"id": job.id, "function": job.function, "payload": dict(job.payload)}).encode()
         with contextlib.suppress(OSError):  # it died just now: its reader tells
-            send(cast("BinaryIO", worker.process.stdin), message)
+            send(cast("BinaryIO", worker.process.stdin), encode_job(job))
 
     def _start(self, slot: int) -> _Worker:
         output = self._log_file(slot)
@@ -88,7 +87,7 @@ class Processes:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **self.environments[slot]},
+                env={**os.environ, "PYTHONPATH": _search_path(), **self.environments[slot]},
                 start_new_session=True,  # so that Ctrl-C reaches it through the driver alone
             )
         finally:
@@ -126,7 +125,7 @@ class Processes:
                     continue
                 job, worker.job = worker.job, None
                 if message is not None:
-                    found.append(decode(message))
+                    found.append(decode_event(message))
                     continue
                 code = self._bury(worker)
                 if job is not None and not worker.cancelled:
@@ -167,6 +166,11 @@ class Processes:
             worker.cancelled = True
             worker.process.kill()
             self._bury(worker)
+
+
+def _search_path() -> str:
+    """Where this process finds modules, so that workers find the same; an empty entry means the current folder."""
+    return os.pathsep.join(path or os.getcwd() for path in sys.path)
 
 
 def _ended(code: int) -> str:
@@ -210,3 +214,6 @@ def _memory() -> int | None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return None
+
+
+ENGINES.add("processes", lambda options: Processes(options.workers, options.needs, log=options.logs))

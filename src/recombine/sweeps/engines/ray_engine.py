@@ -1,6 +1,6 @@
 """Jobs on a Ray cluster: one actor per job at a time, which lives for many jobs.
 
-Jobs go out, and results come back, as plain bytes (see `executor.encode`). A Ray cluster runs whatever its clients
+Jobs go out, and results come back, as plain bytes (see `wire`). A Ray cluster runs whatever its clients
 send: it must not be reachable for others. Without an address one is started on this machine, bound to loopback.
 """
 
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from recombine.core.errors import InputError, RecombineError
-from recombine.sweeps.engines.engine import Event, Job, Lost, Needs, attempt, decode, encode
+from recombine.sweeps.engines.engine import ENGINES, Event, Job, Lost, Needs, attempt
+from recombine.sweeps.engines.wire import decode_event, decode_job, encode_event, encode_job
 
 LOOPBACK = "127.0.0.1"
 CONNECTING = 6.0  # seconds until a cluster counts as unreachable
@@ -46,8 +47,8 @@ class RemoteWorker:
         facts = {"recombine": recombine.__version__, "torch": torch.__version__, "host": socket.gethostname()}
         return json.dumps({**facts, "pid": os.getpid()})
 
-    def work(self, job: str, function: str, payload: str) -> bytes:
-        return encode(attempt(job, function, json.loads(payload)))
+    def work(self, job: bytes) -> bytes:
+        return encode_event(attempt(decode_job(job)))
 
 
 @dataclass
@@ -103,7 +104,7 @@ class RayCluster:
     def submit(self, job: Job) -> None:
         actor = next(a for a in self.actors if a.ready and a.job is None)
         actor.job, actor.since = job.id, time.monotonic()
-        actor.pending = actor.handle.work.remote(job.id, job.function, json.dumps(dict(job.payload)))
+        actor.pending = actor.handle.work.remote(encode_job(job))
 
     def poll(self, timeout: float) -> Sequence[Event]:
         told, self.told = self.told, []
@@ -134,7 +135,7 @@ class RayCluster:
                 ) from error
             return None
         if job is not None:
-            return decode(bytes(answer))
+            return decode_event(bytes(answer))
         self.failed_starts = 0
         actor.ready = True
         _check_version(json.loads(answer))
@@ -263,3 +264,6 @@ def _within(seconds: float, work: Callable[[], object]) -> BaseException | None:
     thread.start()
     thread.join(seconds)
     return raised[0]
+
+
+ENGINES.add("ray", lambda options: RayCluster(options.workers, options.needs, options.address, options.shared))

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import queue
 import signal
 import struct
 import sys
 import threading
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from recombine.sweeps.engines.engine import Raised, attempt, encode
+from recombine.sweeps.engines.engine import Job, Raised, attempt
+from recombine.sweeps.engines.wire import decode_job, encode_event
 
 PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
 HEADER = struct.Struct(">Q")
@@ -47,9 +47,9 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _listen(pipe: BinaryIO, jobs: queue.SimpleQueue[dict[str, Any]]) -> None:
+def _listen(pipe: BinaryIO, jobs: queue.SimpleQueue[Job]) -> None:
     while (message := receive(pipe)) is not None:
-        jobs.put(json.loads(message))
+        jobs.put(decode_job(message))
     os._exit(0)
 
 
@@ -59,12 +59,11 @@ def main() -> None:
     # whatever a job prints must not mix with the answers
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, jobs), daemon=True).start()
     send(answers, b"")  # ready
     while True:
-        job = jobs.get()
-        event = attempt(job["id"], job["function"], job["payload"])
+        event = attempt(jobs.get())
         if isinstance(event, Raised):
             print(event.traceback, file=sys.stderr, flush=True)
-        send(answers, encode(event))
+        send(answers, encode_event(event))

@@ -14,7 +14,7 @@ from recombine.runs.config import DEFAULTS, plain_value
 from recombine.sweeps.spec.values import split_values
 from recombine.sweeps.spec.yaml_nodes import Node, Problems, read_yaml
 
-PARTS = ("base", "grid", "zip", "list", "when", "exclude")
+PARTS = ("plugins", "base", "grid", "zip", "list", "when", "exclude")
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,7 @@ class Block:
     )  # by words beside a file: they have the last word, also after `when`
     when: list[When] = field(default_factory=list)
     exclude: list[Condition] = field(default_factory=list)
+    plugins: dict[str, str] = field(default_factory=dict)  # name → sha256, or an empty text for any version
 
 
 def axis_of_word(word: str, problems: Problems) -> Axis | None:
@@ -120,7 +121,9 @@ def _block(node: Node, problems: Problems) -> Block:
         problems.add(node.place, f"a sweep is made of the parts {', '.join(PARTS)}. Got {node.plain()!r}.")
         return block
     for name, (place, part) in node.content.items():
-        if name == "base":
+        if name == "plugins":
+            block.plugins = _plugins(part, problems)
+        elif name == "base":
             block.base = _fixed(part, problems)
         elif name == "grid":
             block.axes += _grid(part, problems)
@@ -135,6 +138,19 @@ def _block(node: Node, problems: Problems) -> Block:
         else:
             problems.add(place, f"unknown part {name!r}{nearest(name, PARTS)}. Parts: {', '.join(PARTS)}.")
     return block
+
+
+def _plugins(node: Node, problems: Problems) -> dict[str, str]:
+    """Names of plug-ins, or names with hashes."""
+    named: Mapping[str, Any] = {}
+    if isinstance(node.content, dict):
+        named = {name: value.content or "" for name, (_, value) in node.content.items()}
+    else:
+        named = {item.content: "" for item in _items(node) if isinstance(item.content, str)}
+    if not named or not all(isinstance(sha256, str) for sha256 in named.values()):
+        problems.add(node.place, "plug-ins are given by their names, or as name: sha256. Files are given by --plugin.")
+        return {}
+    return dict(named)
 
 
 def _items(node: Node) -> list[Node]:

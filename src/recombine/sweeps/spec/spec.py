@@ -5,6 +5,7 @@
 
 A file holds one block, or a list of blocks whose runs are put together. The parts of a block, all optional:
 
+    plugins: {mine: 5f0c…}                                      # that must be in use, with their hashes; or [mine]
     base:    {training.kind: recommended}                       # for all its runs
     grid:    {decoder.kind: [mlp, cnn], seed: 0..7}             # every combination
     zip:     {decoder.depth: [2, 3], decoder.width: [64, 32]}   # side by side; a list of such for several zips
@@ -24,6 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from recombine.core import plugins
 from recombine.core.errors import InputError, Problem, RecombineError
 from recombine.runs.config import RunConfig, override
 from recombine.sweeps.spec.blocks import Block, Choice, When, axis_of_word, read_blocks
@@ -63,6 +65,7 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
     axes = [axis for axis in (axis_of_word(word, problems) for word in words) if axis]
     on_top = {axis[0][0].key: axis for axis in axes}  # of several words for one key the last counts
     blocks = [Block()] if file is None else read_blocks(file, problems)
+    _require_plugins(blocks)
     for block in blocks:
         block.axes = [
             axis
@@ -88,6 +91,14 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
     if merged:
         notes.insert(0, f"{merged} of {len(made)} runs were given more than once; each counts once.")
     return Sweep(list(configs), merged, excluded, notes)
+
+
+def _require_plugins(blocks: Sequence[Block]) -> None:
+    """Raise if a plug-in that the file names is missing or changed; it is never loaded from there."""
+    needed: dict[str, str] = {}
+    for block in blocks:
+        needed |= block.plugins
+    plugins.require(needed, "The sweep")
 
 
 def _expand(blocks: Sequence[Block], problems: Problems) -> tuple[list[tuple[RunConfig, Choice]], int, list[str]]:

@@ -1,4 +1,4 @@
-"""What every executor promises, and what local processes do besides. None of it is about science."""
+"""What every engine promises, and what local processes do besides. None of it is about science."""
 
 import os
 import signal
@@ -10,10 +10,21 @@ from pathlib import Path
 import pytest
 
 from recombine.core.errors import InputError
-from recombine.sweeps.engines.choice import make_executor
-from recombine.sweeps.engines.engine import Answered, Executor, Job, Lost, Needs, Output, Raised, decode, encode
+from recombine.sweeps.engines.choice import start_engine
+from recombine.sweeps.engines.engine import (
+    ENGINES,
+    Answered,
+    Engine,
+    EngineOptions,
+    Job,
+    Lost,
+    Needs,
+    Output,
+    Raised,
+)
 from recombine.sweeps.engines.in_process import InProcess
 from recombine.sweeps.engines.processes import Processes, gpu_places
+from recombine.sweeps.engines.wire import decode_event, decode_job, encode_event, encode_job
 
 HERE = "tests.sweeps.functions"
 
@@ -22,48 +33,48 @@ def job(name, job_id=None, **payload):
     return Job(job_id or name, f"{HERE}:{name}", payload)
 
 
-def events(executor, count, seconds=60.0):
+def events(engine, count, seconds=60.0):
     """The next so many events."""
     found, until = [], time.monotonic() + seconds
     while len(found) < count:
         assert time.monotonic() < until, found
-        found += executor.poll(0.1)
+        found += engine.poll(0.1)
     return found
 
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory):
-    executor = Processes(2, log=tmp_path_factory.mktemp("logs"))
-    yield executor
-    executor.close()
+    engine = Processes(2, log=tmp_path_factory.mktemp("logs"))
+    yield engine
+    engine.close()
 
 
 @pytest.fixture(params=["in-process", "processes"])
-def executor(request):
+def engine(request):
     return InProcess() if request.param == "in-process" else request.getfixturevalue("processes")
 
 
-def test_jobs_are_answered_with_data_and_files(executor):
-    assert isinstance(executor, Executor)
-    assert executor.capacity() >= 1
-    executor.submit(job("echo", x=3))
-    [answer] = events(executor, 1)
+def test_jobs_are_answered_with_data_and_files(engine):
+    assert isinstance(engine, Engine)
+    assert engine.capacity() >= 1
+    engine.submit(job("echo", x=3))
+    [answer] = events(engine, 1)
     assert isinstance(answer, Answered)
     assert answer.job == "echo"
     assert answer.output.data["got"] == 3
     assert answer.output.files == {"a/b": b"\x00\n" * 3, "c": b""}
 
 
-def test_what_a_job_raises_comes_back_with_its_traceback(executor):
-    executor.submit(job("fail", x="luck"))
-    [answer] = events(executor, 1)
+def test_what_a_job_raises_comes_back_with_its_traceback(engine):
+    engine.submit(job("fail", x="luck"))
+    [answer] = events(engine, 1)
     assert answer == Raised("fail", "ValueError: no luck", answer.traceback)
     assert 'raise ValueError(f"no {payload' in answer.traceback
 
 
-def test_an_unknown_function_is_an_answer_too(executor):
-    executor.submit(job("nothing"))
-    [answer] = events(executor, 1)
+def test_an_unknown_function_is_an_answer_too(engine):
+    engine.submit(job("nothing"))
+    [answer] = events(engine, 1)
     assert "has no attribute 'nothing'" in answer.error
 
 
@@ -76,7 +87,21 @@ def test_an_unknown_function_is_an_answer_too(executor):
     ],
 )
 def test_events_survive_the_wire(event):
-    assert decode(encode(event)) == event
+    assert decode_event(encode_event(event)) == event
+
+
+def test_jobs_survive_the_wire_with_their_files():
+    job = Job("a", "m:f", {"x": [1, None, "é\n"]}, "title", {"f": b"\n\n", "g": b""})
+    assert decode_job(encode_job(job)) == job
+
+
+def test_engines_are_a_catalogue():
+    assert list(ENGINES)[:3] == ["in-process", "processes", "ray"]
+
+
+def test_files_of_a_job_arrive(engine):
+    engine.submit(Job("files", f"{HERE}:sizes", {}, files={"a": b"\x00\n", "b": b""}))
+    assert events(engine, 1)[0].output.data == {"a": 2, "b": 0}
 
 
 def test_a_worker_lives_for_many_jobs_and_keeps_one_thread(processes):
@@ -111,15 +136,15 @@ def test_a_hanging_job_is_cancelled_and_the_others_go_on(processes, tmp_path):
         assert events(processes, 1)[0].job == f"e{i}"
 
 
-def test_jobs_run_in_the_main_thread_where_signals_arrive(executor):
-    executor.submit(job("main_thread"))
-    assert events(executor, 1)[0].output.data is True
+def test_jobs_run_in_the_main_thread_where_signals_arrive(engine):
+    engine.submit(job("main_thread"))
+    assert events(engine, 1)[0].output.data is True
 
 
 def test_a_job_that_takes_too_long_in_process_is_stopped(tmp_path):
-    executor = InProcess(time_limit=0.2)
-    executor.submit(job("hang", mark=str(tmp_path / "mark")))
-    [event] = executor.poll(0.0)
+    engine = InProcess(time_limit=0.2)
+    engine.submit(job("hang", mark=str(tmp_path / "mark")))
+    [event] = engine.poll(0.0)
     assert event.error.startswith("TimeLimit")
 
 
@@ -128,14 +153,14 @@ def test_workers_share_graphics_cards_by_fraction():
     assert gpu_places(["0", "1"], 0.3) == ["0", "1"] * 3
     assert gpu_places(["0", "1", "2"], 1) == ["0", "1", "2"]
     assert gpu_places(["a", "b", "c"], 2) == ["a,b"]
-    executor = Processes(None, Needs(cpus=0.1, gpus=0.5), gpus=["7", "8"])
-    assert executor.capacity() == 4
+    engine = Processes(None, Needs(cpus=0.1, gpus=0.5), gpus=["7", "8"])
+    assert engine.capacity() == 4
     try:
         for i in range(3):
-            executor.submit(job("surroundings", str(i), seconds=0.5))
-        seen = sorted(event.output.data["CUDA_VISIBLE_DEVICES"] for event in events(executor, 3))
+            engine.submit(job("surroundings", str(i), seconds=0.5))
+        seen = sorted(event.output.data["CUDA_VISIBLE_DEVICES"] for event in events(engine, 3))
     finally:
-        executor.close()
+        engine.close()
     assert seen == ["7", "7", "8"]
 
 
@@ -156,9 +181,9 @@ def test_how_many_fit_depends_on_what_they_need():
         (lambda: Processes(None, Needs(gpus=1), gpus=[]), "Leave --gpus out"),
         (lambda: Needs(cpus=0), "more than 0 CPUs"),
         (lambda: Needs(gpus=1.5), "a fraction of one GPU, or whole ones"),
-        (lambda: make_executor("procs", None, Needs(), Path(), None, False, None), "Engines: in-process, processes"),
-        (lambda: make_executor("processes", 0, Needs(), Path(), None, False, None), "At least one job"),
-        (lambda: make_executor("processes", 1, Needs(), Path(), "auto", False, None), "are for --engine ray"),
+        (lambda: start_engine("procesess", EngineOptions()), "did you mean 'processes'"),
+        (lambda: start_engine("processes", EngineOptions(workers=0)), "At least one job"),
+        (lambda: start_engine("processes", EngineOptions(address="auto")), "are for a cluster's engine"),
     ],
 )
 def test_what_cannot_be_placed_is_an_error(make, message):
@@ -170,9 +195,9 @@ DRIVER = """
 import sys, time
 from recombine.sweeps.engines.engine import Job
 from recombine.sweeps.engines.processes import Processes
-executor = Processes(1)
-executor.submit(Job("a", "tests.sweeps.functions:hang", {"mark": sys.argv[1]}))
-print(executor.workers[0].process.pid, flush=True)
+engine = Processes(1)
+engine.submit(Job("a", "tests.sweeps.functions:hang", {"mark": sys.argv[1]}))
+print(engine.workers[0].process.pid, flush=True)
 time.sleep(600)
 """
 

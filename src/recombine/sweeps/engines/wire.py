@@ -1,0 +1,48 @@
+"""Jobs and events as bytes without any code in them: a line of JSON, then the content of the files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from recombine.sweeps.engines.engine import Answered, Event, Job, Lost, Output, Raised
+
+
+def encode_job(job: Job) -> bytes:
+    head = {"id": job.id, "function": job.function, "payload": dict(job.payload), "title": job.title}
+    return _packed(head, job.files)
+
+
+def decode_job(message: bytes) -> Job:
+    head, files = _unpacked(message)
+    return Job(**head, files=files)
+
+
+def encode_event(event: Event) -> bytes:
+    if isinstance(event, Answered):
+        return _packed({"event": "Answered", "job": event.job, "data": event.output.data}, event.output.files)
+    return _packed({"event": type(event).__name__, **vars(event)}, {})
+
+
+def decode_event(message: bytes) -> Event:
+    head, files = _unpacked(message)
+    event = head.pop("event")
+    if event == "Answered":
+        return Answered(head["job"], Output(head["data"], files))
+    return Raised(**head) if event == "Raised" else Lost(**head)
+
+
+def _packed(head: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:
+    sizes = {name: len(content) for name, content in files.items()}
+    return b"\n".join([json.dumps([head, sizes]).encode(), b"".join(files.values())])
+
+
+def _unpacked(message: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    line, _, body = message.partition(b"\n")
+    head, sizes = json.loads(line)
+    files, start = {}, 0
+    for name, size in sizes.items():
+        files[name] = body[start : start + size]
+        start += size
+    return head, files

@@ -1,0 +1,69 @@
+"""What a sweep would do, without doing it: for --dry-run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from recombine.runs import estimate
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store
+from recombine.sweeps import manifest
+from recombine.sweeps.engines.choice import LOCAL, start_engine
+from recombine.sweeps.engines.engine import EngineOptions, Needs
+from recombine.sweeps.jobs.training import batches
+from recombine.sweeps.spec.spec import Sweep
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What a sweep would do.
+
+    Attributes:
+        configs: All its runs.
+        stored: Ids of those that are finished.
+        jobs: How many jobs the others make.
+        workers: How many of them run at once.
+        seconds: Estimated time of training; diagnoses are not counted.
+        notes: What is worth knowing, but no error.
+    """
+
+    configs: list[RunConfig]
+    stored: set[str]
+    jobs: int
+    workers: int
+    seconds: float
+    notes: list[str]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {"run": c.hash, "status": "stored" if c.hash in self.stored else "to train", "config": c.to_dict()}
+            for c in self.configs
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "runs": len(self.configs),
+            "stored": len(self.stored),
+            "to_train": len(self.configs) - len(self.stored),
+            "jobs": self.jobs,
+            "workers": self.workers,
+            "estimated_seconds": round(self.seconds, 3),
+            "notes": self.notes,
+            "plan": self.rows(),
+        }
+
+
+def plan(spec: Sweep, store: Store, engine: str, options: EngineOptions, *, any_version: bool = False) -> SweepPlan:
+    """What `run` would do with these arguments; writes nothing and starts nothing.
+
+    A cluster is not asked before a sweep starts: the time is estimated as if it were this machine.
+    """
+    store.check_place()
+    manifest.check_versions(store, spec.configs, any_version)
+    stored = {config.hash for config in spec.configs if store.is_finished(config)}
+    jobs = batches([config for config in spec.configs if config.hash not in stored])
+    here = options if engine in LOCAL else replace(options, needs=Needs(), address=None, shared=False)
+    workers = start_engine(engine if engine in LOCAL else "processes", here).capacity()
+    seconds = estimate.seconds(jobs, store, workers)
+    return SweepPlan(spec.configs, stored, len(jobs), workers, seconds, spec.notes)

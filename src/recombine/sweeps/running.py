@@ -1,0 +1,104 @@
+"""Running a sweep from configurations to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from recombine.core import plugins
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store
+from recombine.sweeps import manifest
+from recombine.sweeps.driver import Driver, SweepResult, checked_limits
+from recombine.sweeps.engines.choice import start_engine
+from recombine.sweeps.engines.engine import Engine, EngineOptions, Needs
+from recombine.sweeps.jobs.training import Training, batches
+from recombine.sweeps.jobs.work import Options
+from recombine.sweeps.journal import LOGS, Journal
+from recombine.sweeps.progress import SweepProgress
+
+
+def run(
+    configs: Sequence[RunConfig],
+    store: Store | str | Path,
+    *,
+    engine: str = "processes",
+    workers: int | None = None,
+    needs: Needs | None = None,
+    address: str | None = None,
+    shared: bool = False,
+    device: str = "auto",
+    retries: int = 2,
+    time_limit: float | None = None,
+    checkpoint_seconds: float = 60.0,
+    any_version: bool = False,
+    progress: bool | None = None,
+    quiet: bool = False,
+) -> SweepResult:
+    """Train every configuration that is not finished yet; a failing run does not keep the others from going on.
+
+    Args:
+        configs: What to train; duplicates count once.
+        store: Where runs are and go.
+        engine: "in-process", "processes", "ray", or one that a plug-in registered.
+        workers: How many jobs at once at most; as many as fit unless given.
+        needs: What a job needs (CPUs, GPUs, memory); one CPU unless given.
+        address: Of a Ray cluster: "auto", "HOST:PORT"; "local" or None starts one on this machine.
+        shared: The Ray cluster's machines see the store under the same path, so that they write runs (and checkpoints)
+            there themselves. Otherwise results come back through Ray and are written here.
+        device: See `Store.train`.
+        retries: How often a run whose process or machine was lost is tried again.
+        time_limit: Seconds after which a job is ended and counts as failed.
+        checkpoint_seconds: See `Store.train`.
+        any_version: Also add to a folder whose runs were made by other versions.
+        progress: Show bars; by default only on a terminal.
+        quiet: Print nothing, not even failures.
+
+    Raises:
+        TrainingInterrupted: On Ctrl-C or SIGTERM, after running trainings have saved their state.
+    """
+    store = store if isinstance(store, Store) else Store(store)
+    checked_limits(retries, time_limit, checkpoint_seconds)
+    unique = list(dict.fromkeys(configs))
+    manifest.check_versions(store, unique, any_version)
+    started = start_engine(
+        engine, EngineOptions(workers, needs or Needs(), store.root / LOGS, address, shared, time_limit)
+    )
+    try:
+        _check_known(started, unique)
+        manifest.record(store, unique)
+    except BaseException:
+        started.close()
+        raise
+    journal = Journal(store.root)
+    journal.note("driver", [], engine=engine, workers=started.capacity(), planned=len(unique))
+    bars = SweepProgress(len(unique), progress, quiet)
+    _reopen_damaged(store, unique, bars)
+    options: Options = {
+        "store": str(store.root.absolute()) if started.shares_files else None,
+        "device": device,
+        "checkpoint_seconds": checkpoint_seconds,
+        "plugins": plugins.shipped(),
+    }
+    limit = None if engine == "in-process" else time_limit
+    driver = Driver(store, started, journal, bars, options=options, retries=retries, time_limit=limit)
+    result = driver.run([Training(batch) for batch in batches(unique)])
+    result.finished = [config.hash for config in unique if store.is_finished(config)]
+    return result
+
+
+def _check_known(engine: Engine, configs: Sequence[RunConfig]) -> None:
+    """Refuse kinds that workers could not know: those that were registered here, but not by a plug-in."""
+    if engine.same_process:
+        return
+    for config in configs:
+        plugins.require_shippable(config.plugins)
+
+
+def _reopen_damaged(store: Store, configs: Sequence[RunConfig], bars: SweepProgress) -> None:
+    """Take finished runs whose record cannot be read as unfinished."""
+    for config in configs:
+        damage = manifest.unreadable(store, config) if store.is_finished(config) else ""
+        if damage:
+            bars.say_once(f"Run {config.hash} is damaged and is trained again: {damage}")
+            store.reopen(config)
