@@ -86,6 +86,12 @@ def test_the_own_split_is_the_hold_out(several):
     assert task.holdout.config == {"kind": "data"}
     with pytest.raises(InputError, match="train/test split of their own"):
         Task.from_arrays(images, labels, factors=FACTORS)
+    whole = [[0, 0, 0], [1, 0, 0]]  # would train on cell 4
+    with pytest.raises(InputError, match="own test part is never trained on, and 1 cells"):
+        Task.from_arrays(images, labels, factors=FACTORS, split=split, holdout=whole)
+    merged = Task.from_arrays(images, labels, factors=FACTORS, split=split, holdout=whole, own_split=False)
+    assert merged.scene.trained_pictures(merged.holdout).tolist() == [0, 5, 7, 1, 6, 2, 4]
+    assert task.scene.trained_pictures(task.holdout).tolist() == [0, 7, 1, 6, 2, 3]
     plane = FactorSpace(x=3, y=3)
     with pytest.raises(InputError, match="train/test split of their own"):
         Task(Bump(plane), OneHot(plane), data(plane))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
@@ -65,6 +66,19 @@ class Task:
         if self.scene.available is not None:
             object.__setattr__(self, "holdout", self.holdout.within(self.scene.available))
         self.holdout.check(allow_unseen=self.allow_unseen)
+        self._check_split()
+
+    def _check_split(self) -> None:
+        """Raise if cells would be trained on that only the test part of a data set shows."""
+        if self.scene.test_cells is not None:
+            wrong = np.flatnonzero(self.holdout.id_mask & self.scene.test_cells)
+            if len(wrong):
+                raise InputError(
+                    f"The data's own test part is never trained on, and {len(wrong)} cells have no other pictures, "
+                    f"such as {self.space.label(int(wrong[0]))}. Hold them out, as holdout.kind=data does, or set the "
+                    "split of the data aside (scene.own_split=false).",
+                    "holdout",
+                )
 
     @classmethod
     def from_arrays(
@@ -80,6 +94,7 @@ class Task:
         channels: Literal["first", "last"] | None = None,
         scale: float | None = None,
         several: Literal["mean", "nearest"] = "mean",
+        own_split: bool = True,
         row_0: Literal["top", "bottom"] = "top",
         allow_unseen: bool = False,
     ) -> Task:
@@ -100,11 +115,12 @@ class Task:
             keep: Which values of factors to keep, see `recombine.core.datasets.open_dataset`.
             channels, scale: See `recombine.core.datasets.arrays`.
             several: Where a cell has several pictures, whether outputs are compared with their mean or the nearest.
+            own_split: False takes the pictures of both parts of the split as one.
             row_0: Whether row 0 of a picture is at its top or bottom.
             allow_unseen: As for the task itself.
         """
         dataset = dataset_of(images, labels, factors, keep, split, channels=channels, scale=scale)
-        scene = Images.of(dataset, several=several, row_0=row_0)
+        scene = Images.of(dataset, several=several, own_split=own_split, row_0=row_0)
         return cls._of(scene, holdout, encoding, allow_unseen)
 
     @classmethod
@@ -117,6 +133,7 @@ class Task:
         encoding: EncodingLike = "onehot",
         keep: Mapping[str, Any] | None = None,
         several: Literal["mean", "nearest"] = "mean",
+        own_split: bool = True,
         row_0: Literal["top", "bottom"] = "top",
         allow_unseen: bool = False,
     ) -> Task:
@@ -126,10 +143,12 @@ class Task:
             data: The path of the file or folder, or its configuration, such as {"kind": "arrays", "images":
                 "images.npy", "labels": "labels.csv"}.
             factors: For layouts that do not know them; those that occur in the labels unless given.
-            holdout, encoding, keep, several, row_0, allow_unseen: As in `from_arrays`.
+            holdout, encoding, keep, several, own_split, row_0, allow_unseen: As in `from_arrays`.
         """
         described = None if factors is None else as_factors(factors)
-        scene = Images.of(open_dataset(data, factors=described, keep=keep), several=several, row_0=row_0)
+        scene = Images.of(
+            open_dataset(data, factors=described, keep=keep), several=several, own_split=own_split, row_0=row_0
+        )
         return cls._of(scene, holdout, encoding, allow_unseen)
 
     @classmethod

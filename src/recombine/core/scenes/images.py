@@ -14,6 +14,7 @@ from recombine.core.datasets import DATASETS, Dataset, open_dataset
 from recombine.core.datasets.dataset import as_layout
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
+from recombine.core.holdouts import Holdout
 from recombine.core.registry import member_of
 from recombine.core.scenes.scene import SCENES, Scene
 
@@ -37,6 +38,7 @@ class Images(Scene):
         sha256: Checksums of the files; other content is an error.
         several: What counts as the right output where a cell has several pictures: their "mean", or the "nearest" one
             to a given output. All of them are trained on.
+        own_split: Whether the data's own test part is kept out of training. False takes all pictures as one part.
         row_0: Whether row 0 of a picture is at its "top" or "bottom".
         inverted: Whether the object is dark on a bright ground.
     """
@@ -51,6 +53,7 @@ class Images(Scene):
         all_factors: dict[str, Any] | None = None,
         sha256: dict[str, str] | None = None,
         several: Literal["mean", "nearest"] = "mean",
+        own_split: bool = True,
         row_0: Literal["top", "bottom"] = "top",
         inverted: bool = False,
     ) -> None:
@@ -65,7 +68,8 @@ class Images(Scene):
         self.several, self.row_0, self.inverted = several, row_0, inverted
         self.output_shape = self.dataset.picture_shape
         self.available = None if self.dataset.available.all() else self.dataset.available
-        self.test_cells = self.dataset.test_cells
+        self.own_split = own_split
+        self.test_cells = self.dataset.test_cells if own_split else None
 
     @classmethod
     def of(cls, dataset: Dataset, **options: Any) -> Images:
@@ -120,6 +124,20 @@ class Images(Scene):
             pictures = self.dataset.pictures(self.dataset.of(cell)).to(output)
             rows.append(pictures[(pictures - output).square().flatten(1).sum(1).argmin()])
         return torch.stack(rows) if rows else outputs
+
+    @property
+    def shows_several(self) -> bool:
+        """Whether some cell has several pictures."""
+        return int(self.dataset.counts.max()) > 1
+
+    def trained_pictures(self, holdout: Holdout) -> Int[Tensor, " picture"]:
+        """Numbers of the pictures of ID cells that do not belong to the test part, in the order of their cells."""
+        dataset = self.dataset
+        trained = torch.from_numpy(holdout.id_mask.ravel())[dataset.cells]
+        if self.own_split and dataset.is_test is not None:
+            trained &= ~torch.from_numpy(dataset.is_test)
+        numbers = trained.nonzero().squeeze(1)
+        return numbers[torch.argsort(dataset.cells[numbers], stable=True)]
 
     def _cells(self, values: Float[Tensor, "*shape factor"]) -> Int[Tensor, " cell"]:
         """The cells of values, flat; an error if one has no picture."""

@@ -2,71 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
-from pydantic import Field
 from torch import Tensor
 
-from recombine.core.errors import InputError
-from recombine.core.registry import Count, Share
-from recombine.core.task import Task
-from recombine.training.examples.source import EXAMPLES, ExampleSource
+from recombine.core.scenes import Images
+from recombine.training.examples.draws import Drawn
+from recombine.training.examples.pictures import picture_examples
+from recombine.training.examples.source import EXAMPLES
 
 
 @EXAMPLES.register("cells")
-class Cells(ExampleSource):
-    """ID cells, of which each seed draws its own.
+class Cells(Drawn):
+    """ID cells, of which each seed draws its own. Where a data set has several pictures of a cell, all are trained on.
 
     Args:
         task: What is to be learnt.
-        draw: "all": each ID cell once per epoch; "replacement": `samples` cells, drawn once with replacement, as in
-            the paper.
+        draw: "all": each ID cell once per epoch, with all its pictures; "replacement": `samples` cells, drawn once with
+            replacement, as in the paper (of a data set with several pictures per cell: `samples` pictures).
         samples: Number of draws with replacement.
-        count: This many distinct cells, drawn once; overrides `draw`.
+        count: This many distinct cells, each with one picture, drawn once; overrides `draw`.
         share: The same as a share of all ID cells, rounded to whole cells.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        draw: Literal["all", "replacement"] = "all",
-        samples: Count = 2000,
-        count: Annotated[int, Field(ge=0)] | None = None,
-        share: Share | None = None,
-    ) -> None:
-        super().__init__(task)
-        self.draw, self.samples, self.count, self.share = draw, samples, count, share
-        self.cells = task.holdout.id_cells
+    noun = "ID cells"
 
-    def __len__(self) -> int:
-        return len(self.cells)
+    @cached_property
+    def _pictures(self) -> Int[Tensor, " row"] | None:
+        """The pictures that are the examples, in the order of their cells; None if every cell shows one thing."""
+        scene = self.task.scene
+        return scene.trained_pictures(self.task.holdout) if isinstance(scene, Images) and scene.shows_several else None
 
-    def factors(self, rows: Int[Tensor, " row"]) -> tuple[Float[Tensor, "row factor"], None]:
-        return self.task.space.values(self.cells[rows]), None
+    @cached_property
+    def _cells(self) -> Int[Tensor, " row"]:
+        """The cell of each example."""
+        scene = self.task.scene
+        if self._pictures is None or not isinstance(scene, Images):
+            return self.task.holdout.id_cells
+        return scene.dataset.cells[self._pictures]
 
     @property
-    def distinct(self) -> int | None:
-        """How many distinct cells are asked for; None if `draw` decides."""
-        return self.count if self.share is None else round(self.share * len(self))
+    def choices(self) -> int:
+        return self.task.holdout.n_id
 
-    def epoch_length(self) -> int:
-        if self.distinct is not None:
-            return self.distinct
-        return self.samples if self.draw == "replacement" else len(self)
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def factors(self, rows: Int[Tensor, " row"]) -> tuple[Float[Tensor, "row factor"], None]:
+        return self.task.space.values(self._cells[rows]), None
+
+    def examples(
+        self, rows: Int[Tensor, " row"], device: torch.device, dtype: torch.dtype
+    ) -> tuple[Float[Tensor, "row ..."], Float[Tensor, "row ..."]]:
+        if self._pictures is None:
+            return super().examples(rows, device, dtype)
+        return picture_examples(self.task, self._pictures[rows], device, dtype)
 
     def epoch(self, draws: torch.Generator) -> Int[Tensor, " row"]:
-        if self.distinct is not None:
-            return torch.randperm(len(self), generator=draws)[: self.distinct]
-        if self.draw == "replacement":
-            return torch.randint(len(self), (self.samples,), generator=draws)
-        return torch.arange(len(self))
-
-    def check(self) -> None:
-        if self.count is not None and self.share is not None:
-            raise InputError(f"Give count or share, not both. Got {self.count} and {self.share}.", "share")
-        if self.count is not None and self.count > len(self):
-            raise InputError(
-                f"count={self.count} asks for more ID cells than the hold-out leaves ({len(self)}).", "count"
-            )
+        chosen = super().epoch(draws)
+        if self._pictures is None or self.distinct is None:
+            return chosen
+        _, counts = torch.unique_consecutive(self._cells, return_counts=True)
+        starts = counts.cumsum(0) - counts
+        return starts[chosen] + (torch.rand(len(chosen), generator=draws) * counts[chosen]).long()

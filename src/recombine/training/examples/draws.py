@@ -1,0 +1,70 @@
+"""What sources share that each seed draws its own examples from."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from jaxtyping import Int
+from pydantic import Field
+from torch import Tensor
+
+from recombine.core.errors import InputError
+from recombine.core.registry import Count, Share
+from recombine.core.task import Task
+from recombine.training.examples.source import ExampleSource
+
+
+class Drawn(ExampleSource):
+    """A source of which each seed trains on all examples, on draws with replacement, or on some distinct ones.
+
+    Args:
+        task: What is to be learnt.
+        draw: "all": each example once per epoch; "replacement": `samples` of them, drawn once with replacement.
+        samples: Number of draws with replacement.
+        count: This many distinct ones, drawn once; overrides `draw`.
+        share: The same as a share of all, rounded.
+    """
+
+    noun: ClassVar[str] = "examples"
+
+    def __init__(
+        self,
+        task: Task,
+        draw: Literal["all", "replacement"] = "all",
+        samples: Count = 2000,
+        count: Annotated[int, Field(ge=0)] | None = None,
+        share: Share | None = None,
+    ) -> None:
+        super().__init__(task)
+        self.draw, self.samples, self.count, self.share = draw, samples, count, share
+
+    @property
+    def choices(self) -> int:
+        """What `count` and `share` refer to."""
+        return len(self)
+
+    @property
+    def distinct(self) -> int | None:
+        """How many distinct ones are asked for; None if `draw` decides."""
+        return self.count if self.share is None else round(self.share * self.choices)
+
+    def epoch_length(self) -> int:
+        if self.distinct is not None:
+            return self.distinct
+        return self.samples if self.draw == "replacement" else len(self)
+
+    def epoch(self, draws: torch.Generator) -> Int[Tensor, " row"]:
+        if self.distinct is not None:
+            return torch.randperm(self.choices, generator=draws)[: self.distinct]
+        if self.draw == "replacement":
+            return torch.randint(len(self), (self.samples,), generator=draws)
+        return torch.arange(len(self))
+
+    def check(self) -> None:
+        if self.count is not None and self.share is not None:
+            raise InputError(f"Give count or share, not both. Got {self.count} and {self.share}.", "share")
+        if self.count is not None and self.count > self.choices:
+            raise InputError(
+                f"count={self.count} asks for more {self.noun} than the hold-out leaves ({self.choices}).", "count"
+            )

@@ -1,0 +1,64 @@
+"""Pictures of a data set: all that the scene's data have of the trained combinations."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from recombine.core.errors import InputError
+from recombine.core.scenes import Images
+from recombine.core.task import Task
+from recombine.training.examples.draws import Drawn
+from recombine.training.examples.source import EXAMPLES
+
+
+@EXAMPLES.register("pictures")
+class Pictures(Drawn):
+    """Pictures of ID cells, one example each. Pictures of the data's own test part are left out.
+
+    The source `cells` trains on the same pictures; here draws, `count` and `share` are of pictures.
+
+    Args:
+        task: What is to be learnt; its scene is a data set.
+        draw: "all": each picture once per epoch; "replacement": `samples` pictures, drawn once with replacement.
+        samples: Number of draws with replacement.
+        count: This many distinct pictures, drawn once; overrides `draw`.
+        share: The same as a share of all pictures of ID cells.
+    """
+
+    noun = "pictures of ID cells"
+
+    @cached_property
+    def _numbers(self) -> Int[Tensor, " row"]:
+        if not isinstance(self.task.scene, Images):
+            raise InputError(
+                f"Pictures are those of a data set, and {type(self.task.scene).__name__} is none. Leave the source "
+                "out, or choose scene.kind=images."
+            )
+        return self.task.scene.trained_pictures(self.task.holdout)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def examples(
+        self, rows: Int[Tensor, " row"], device: torch.device, dtype: torch.dtype
+    ) -> tuple[Float[Tensor, "row ..."], Float[Tensor, "row ..."]]:
+        return picture_examples(self.task, self._numbers[rows], device, dtype)
+
+    def check(self) -> None:
+        len(self)  # an error unless the scene is a data set
+        super().check()
+
+
+def picture_examples(
+    task: Task, numbers: Int[Tensor, " row"], device: torch.device, dtype: torch.dtype
+) -> tuple[Float[Tensor, "row ..."], Float[Tensor, "row ..."]]:
+    """Inputs and targets of pictures by their numbers."""
+    assert isinstance(task.scene, Images)
+    dataset = task.scene.dataset
+    codes = task.encoding(task.space.values(dataset.cells[numbers]).to(device, dtype))
+    pictures = dataset.pictures(numbers).to(device, dtype)
+    return (pictures, codes) if task.inverse else (codes, pictures)
