@@ -17,6 +17,7 @@ SPACES = {
     "continuous": FactorSpace(x=continuous(0.0, 12.0, 24), y=continuous(0.0, 9.0, 18)),
     "n=3": FactorSpace(x=12, size=discrete(3, low=0.5, step=0.5), y=9),
     "n=4": FactorSpace(x=12, y=9, size=discrete(3, low=0.5, step=0.5), brightness=discrete(4, low=0.25, step=0.25)),
+    "unequal": FactorSpace(x=12, y=[0, 1, 3, 4, 5, 7, 8], size=[0.5, 0.7, 1.5]),
 }
 TURNS = {  # not from 0 on: where a source point crosses a pixel's centre, a rotated image has a kink
     "angle": FactorSpace(angle=cyclic(360.0, 14, low=7.0)),
@@ -24,10 +25,16 @@ TURNS = {  # not from 0 on: where a source point crosses a pixel's centre, a rot
 }
 TURNS_OF_DIGITS = {
     "digit": FactorSpace(angle=cyclic(360.0, 5, low=7.0), digit=3),
+    "labelled digit": FactorSpace(angle=cyclic(360.0, 5, low=7.0), digit=["four", "seven", "one"]),
     "digit first": FactorSpace(digit=discrete(3, low=4.0, step=2.0), angle=cyclic(360.0, 5, low=7.0)),
 }
-# Configurations of every kind and spaces that they fit; a new scene joins the contract by one entry.
+# Every kind is under contract with its defaults and its example by being registered; and with these configurations.
 CONFIGS = [
+    *(
+        ({"kind": kind}, {"example": FactorSpace.from_config(scene.example)})
+        for kind, scene in SCENES.components.items()
+        if scene.example is not None
+    ),
     ({"kind": "bump"}, SPACES),
     ({"kind": "bump", "sigma": 2.0, "pixel_centres": "half"}, SPACES),
     ({"kind": "bump", "rows": 14, "columns": 13}, SPACES),
@@ -56,31 +63,58 @@ def grid(space: FactorSpace) -> torch.Tensor:
 def some(space: FactorSpace) -> torch.Tensor:
     """A few values off the grid."""
     chosen = grid(space)[:: max(1, len(space) // 6)]
-    return chosen + 0.31 * torch.tensor([f.step for f in space.factors.values()], dtype=torch.double)
+    off = [0.0 if f.categorical else 0.31 * f.spacing for f in space.factors.values()]
+    return chosen + torch.tensor(off, dtype=torch.double)
 
 
 # --- contract ---------------------------------------------------------------------------------------------------
 
 
 def test_every_kind_is_under_contract():
-    # a data set is not a function of off-grid values: tests/core/test_images_scene.py
-    assert {config["kind"] for config, _ in CONFIGS} | {"images"} == set(SCENES.components)
+    """By its example, or, if it has none, by an entry in CONFIGS or in a test file of its own."""
+    without = {kind for kind, scene in SCENES.components.items() if scene.example is None}
+    assert set(SCENES.components) - without <= {config["kind"] for config, _ in CONFIGS}
 
 
 @cases
 @pytest.mark.parametrize("inverted", [False, True])
-def test_images_lie_between_0_and_1(config, space, inverted):
+def test_images_lie_in_the_range_of_values(config, space, inverted):
+    if "inverted" not in SCENES.models[config["kind"]].model_fields:
+        pytest.skip("it has no inverse")
     scene: Scene = SCENES.build({**config, "inverted": inverted}, space)
     images = scene(grid(space).float())
     assert images.shape == (len(space), *scene.output_shape)
     assert images.dtype == torch.float
-    assert images.min() >= 0
-    assert images.max() <= 1
-    assert (images.amax((1, 2)) - images.amin((1, 2))).min() > 0.1
+    low, high = scene.value_range
+    assert images.min() >= low
+    assert images.max() <= high
+    assert (images.flatten(1).amax(1) - images.flatten(1).amin(1)).min() > 0.1 * (high - low)
+
+
+@cases
+def test_a_scene_says_what_it_has(config, space):
+    scene: Scene = SCENES.build(config, space)
+    values = some(space)
+    present = torch.ones_like(values, dtype=torch.bool)
+    assert torch.equal(scene(values, present), scene(values))
+    present[:] = False
+    if scene.has_absent:
+        assert not torch.equal(scene(values, present), scene(values))
+    else:
+        with pytest.raises(InputError):
+            scene(values, present)
+    assert scene.available is None or scene.available.shape == space.shape
+    assert scene.row_0 in ("top", "bottom")
+    pixels = torch.zeros(len(values), 2, dtype=values.dtype)
+    offsets = scene.pixel_offsets(pixels, values)
+    assert (offsets is not None) == scene.has_position
+    assert offsets is None or offsets.shape == pixels.shape
 
 
 @cases
 def test_inverted_is_one_minus_upright(config, space):
+    if "inverted" not in SCENES.models[config["kind"]].model_fields:
+        pytest.skip("it has no inverse")
     upright = SCENES.build(config, space)
     inverted = SCENES.build({**config, "inverted": True}, space)
     assert inverted.inverted
@@ -138,7 +172,7 @@ def test_configuration_rebuilds_the_same_scene(config, space):
     again = SCENES.build(json.loads(json.dumps(scene.config)), space)
     assert again.config == scene.config
     assert torch.equal(again(some(space)), scene(some(space)))
-    assert f"{scene.output_shape[0]}×{scene.output_shape[1]} pixels" in repr(scene)
+    assert "×".join(map(str, scene.output_shape)) in repr(scene)
 
 
 @movable
@@ -281,6 +315,20 @@ def test_bad_input_is_explained(make, message):
     with pytest.raises(InputError) as caught:
         make()
     assert message in str(caught.value)
+
+
+def test_labels_are_refused_where_numbers_are_needed():
+    for space, name in ((FactorSpace(x=["left", "right"], y=3), "x"), (FactorSpace(x=3, y=3, size=["s", "l"]), "size")):
+        with pytest.raises(InputError, match=f"labels for {name}"):
+            Bump(space)
+    with pytest.raises(InputError, match="in degrees"):
+        RotatedDigit(FactorSpace(angle=["up", "down"]))
+
+
+def test_positions_may_be_unequally_spaced():
+    scene = Bump(FactorSpace(x=[0, 2.5, 9], y=[1, 2, 4.5]))
+    assert scene.output_shape == (5, 10)
+    assert Bump(FactorSpace(x=[0, 2.5, 9], y=4), columns=12).output_shape == (4, 12)
 
 
 def test_factors_that_leave_the_image_are_refused():

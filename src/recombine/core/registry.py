@@ -280,8 +280,10 @@ def _split(
 
 def _plain(value: Any) -> Any:
     """Tuples, arrays and NumPy numbers as the lists and numbers that a configuration holds."""
-    if isinstance(value, tuple):
+    if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
     return value.tolist() if hasattr(value, "tolist") else value
 
 

@@ -25,9 +25,10 @@ from recombine.core.encodings import ENCODINGS
 from recombine.core.errors import InputError, Problem
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import HOLDOUTS
-from recombine.core.registry import TOO_DEEP, Family, check_nesting, nearest, reading_stored
+from recombine.core.registry import Family, check_nesting, nearest, reading_stored
 from recombine.core.scenes import SCENES, Scene
 from recombine.core.task import Task
+from recombine.core.words import plain_value
 from recombine.models.decoders import DECODERS, Decoder
 from recombine.training.objective import Objective
 from recombine.training.recipe import RECIPES, Training
@@ -247,13 +248,3 @@ def _finds_factors(kind: Any, base: Mapping[str, Any]) -> bool:
     component = SCENES.components.get(kind) if isinstance(kind, str) else None
     named = isinstance(base.get("scene"), Mapping) and "factors" in base["scene"]
     return getattr(component, "factors_from_data", False) and not named
-
-
-def plain_value(text: str) -> Any:
-    """JSON where it is JSON (numbers, true, null, lists), a plain word otherwise."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-    except RecursionError:
-        raise InputError(f"{text[:20]}…: {TOO_DEEP}") from None

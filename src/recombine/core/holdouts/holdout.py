@@ -18,6 +18,7 @@ from torch import Tensor
 
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace, shown
+from recombine.core.holdouts import measures
 from recombine.core.registry import MOST_NESTED, TOO_DEEP, Family
 
 HOLDOUTS = Family("holdout", (FactorSpace,))
@@ -59,7 +60,7 @@ class Holdout:
         self.space = space
         self._config = config
         self._rule = rule
-        self._available: Bool[np.ndarray, ...] | None = None  # None: all cells
+        self._available: Bool[np.ndarray, "..."] | None = None  # None: all cells
         self._combination: tuple[Combination | None, list[Holdout]] = (None, [])  # how, and of what, it was combined
         self._depth = 0  # of parts within parts
         self._size = 1  # parts in all
@@ -75,12 +76,19 @@ class Holdout:
     def config(self, config: dict[str, Any]) -> None:
         self._config = config
 
+    @staticmethod
+    def unseen(space: FactorSpace, labels: Any, *, test: Any = None) -> Holdout:
+        """The cells that no training example has; see `holdouts.unseen`."""
+        from recombine.core.holdouts.labels import unseen
+
+        return unseen(space, labels, test=test)
+
     def contains(self, values: Real[Tensor, "*shape factor"]) -> Bool[Tensor, "*shape"]:
         """True for each combination of factor values that the rule holds out, available or not."""
         return self._rule(self.space.checked(values)).bool()
 
     @cached_property
-    def mask(self) -> Bool[np.ndarray, ...]:
+    def mask(self) -> Bool[np.ndarray, "..."]:
         """True for each cell that the rule holds out, available or not, in the space's shape (one byte per cell).
 
         Use `id_mask` and `ood_mask` to select cells: `~mask` includes unavailable ones.
@@ -91,7 +99,7 @@ class Holdout:
         return flat.reshape(self.space.shape)
 
     @cached_property
-    def available(self) -> Bool[np.ndarray, ...]:
+    def available(self) -> Bool[np.ndarray, "..."]:
         """True for each cell that exists; all of them unless `within` says otherwise."""
         return np.ones(self.space.shape, dtype=bool) if self._available is None else self._available
 
@@ -108,12 +116,12 @@ class Holdout:
         return limited
 
     @cached_property
-    def id_mask(self) -> Bool[np.ndarray, ...]:
+    def id_mask(self) -> Bool[np.ndarray, "..."]:
         """True for each available cell that is trained on, in the space's shape."""
         return self.available & ~self.mask
 
     @cached_property
-    def ood_mask(self) -> Bool[np.ndarray, ...]:
+    def ood_mask(self) -> Bool[np.ndarray, "..."]:
         """True for each available cell that is held out, in the space's shape."""
         return self.available & self.mask
 
@@ -150,6 +158,45 @@ class Holdout:
             unseen[name] = factor.grid()[torch.from_numpy(never)].double().tolist()
             labels[name] = [factor.labels[place] for place in never]
         return Coverage(unseen, labels)
+
+    def covered_order(self) -> int:
+        """The highest order of combinations that training covers.
+
+        The largest k for which every k values that occur together in an OOD cell do so in some ID cell: 0 if single
+        values are never trained on, 1 if some pair of values never occurs together (the hard case), 2 if all pairs
+        do, and so on.
+        """
+        return measures.covered_order(self.id_mask, self.ood_mask)
+
+    def levels(self) -> Int[np.ndarray, "..."]:
+        """In how many factors each cell differs from its nearest ID cell, in the space's shape: 0 for ID cells."""
+        return measures.levels(self.id_mask)
+
+    def components(self) -> int:
+        """Into how many parts the values of all factors fall if each ID cell joins the values that it combines.
+
+        With two factors, the components of the bipartite graph of trained pairs. Values that no ID cell has count one
+        each.
+        """
+        return measures.components(self.id_mask, self.available)
+
+    def pixel_coverage(
+        self, scene: Callable[[Tensor], Tensor], background: Float[Tensor, "..."] | float | None = None
+    ) -> float:
+        """Share of the energy of the OOD images in pixels that are lit in some ID image.
+
+        A pixel is lit in an image if it differs from the background by at least 0.05. What is not covered has to be
+        drawn where nothing ever was: that is spatial extrapolation, not composition. The energy of an image is its
+        squared difference from the background; channels of a pixel count separately.
+
+        Args:
+            scene: Factor values (cell, factor) → images (cell, …).
+            background: An image or number; the median of up to 512 ID images unless given.
+
+        Returns:
+            A number in [0, 1]; NaN if the OOD images are nothing but background.
+        """
+        return measures.pixel_coverage(scene, self.space, self.id_cells, self.ood_cells, background)
 
     @cached_property
     def hash(self) -> str:
@@ -273,7 +320,7 @@ def combined(kind: Combination, parts: list[Holdout]) -> Holdout:
     return made
 
 
-def as_mask(space: FactorSpace, given: Any) -> Bool[np.ndarray, ...]:
+def as_mask(space: FactorSpace, given: Any) -> Bool[np.ndarray, "..."]:
     """A mask over the grid, in the space's shape; anything else is an error."""
     array = np.asarray(given)
     if array.shape not in (space.shape, (len(space),)):
@@ -283,7 +330,7 @@ def as_mask(space: FactorSpace, given: Any) -> Bool[np.ndarray, ...]:
     return array.astype(bool).reshape(space.shape)
 
 
-def run_lengths(mask: Bool[np.ndarray, ...]) -> list[int]:
+def run_lengths(mask: Bool[np.ndarray, "..."]) -> list[int]:
     """Alternating run lengths of the flat mask: how many are false, true, false, …"""
     flat = mask.ravel()
     edges = np.flatnonzero(np.diff(flat)) + 1

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
 from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
 
-from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts.bounds import between, chosen_axes, chosen_factors
+from recombine.core.holdouts.conditions import share_of_values
 from recombine.core.holdouts.holdout import HOLDOUTS, Holdout
 
 
@@ -29,12 +27,7 @@ def side(
     axes = chosen_axes(space, factors)
     lows, highs = [], []
     for name, factor in chosen_factors(space, axes):
-        count = math.floor(Fraction(repr(fraction)) * factor.size)  # exact: 0.29 · 100 is 29
-        if count == 0:
-            raise InputError(
-                f"fraction={fraction} of the {factor.size} values of factor {name!r} is no whole value. "
-                f"Use at least {1 / factor.size:.3g}."
-            )
+        count = share_of_values(factor, name, fraction)
         start = (factor.size - count) // 2 if at == "centre" else factor.size - count
         first, last = factor.value(torch.tensor([start, start + count - 1], dtype=torch.float64)).tolist()
         lows.append(first)

@@ -44,6 +44,7 @@ class Images(Scene):
     """
 
     factors_from_data = True
+    example = None
 
     def __init__(
         self,

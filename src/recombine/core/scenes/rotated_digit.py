@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Real, UInt8
@@ -40,6 +40,9 @@ class RotatedDigit(Scene):
             they came from.
         inverted: Dark digits on a bright ground.
     """
+
+    # not from 0 on: where a source point crosses a pixel's centre, a rotated image has a kink
+    example: ClassVar[dict[str, Any] | None] = {"angle": {"kind": "cyclic", "size": 12, "low": 7.0, "step": 30.0}}
 
     def __init__(
         self,

@@ -32,6 +32,8 @@ class Scene(ABC):
         has_position: Whether the object has a place in the image, which `pixel_offsets` knows.
         factors_from_data: Whether `completed` finds the factors.
         test_cells: Which cells only the test part of a data set shows, in the space's shape; None without a split.
+        example: Factors, as configurations write them, of a small space that the scene can draw with its other settings
+            at their defaults. None if there is none, for example because it needs a file.
     """
 
     config: dict[str, Any] = {}  # noqa: RUF012 (replaced, never changed; empty for scenes that are not registered)
@@ -43,6 +45,7 @@ class Scene(ABC):
     available: Bool[np.ndarray, ...] | None = None
     has_absent: bool = False
     has_position: bool = False
+    example: ClassVar[dict[str, Any] | None] = {"x": 12, "y": 9}
     factors_from_data: ClassVar[bool] = False
     test_cells: Bool[np.ndarray, ...] | None = None
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from recombine.core.errors import InputError
 from recombine.core.registry import nearest
-from recombine.runs.config import DEFAULTS, plain_value
+from recombine.core.words import plain_value
+from recombine.runs.config import DEFAULTS
 from recombine.sweeps.spec.values import split_values
 from recombine.sweeps.spec.yaml_nodes import Node, Problems, read_yaml
 
