@@ -26,7 +26,7 @@ def train(
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE]...", help="For example decoder.kind=mlp decoder.depth=4 seed=0..7"),
     ] = None,
-    config: Annotated[Path | None, typer.Option("--config", help="JSON file to start from, e.g. a run's.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="JSON or YAML file to start from.")] = None,
     out: Out = Path("runs"),
     device: Device = "auto",
     seed: Seed = None,
@@ -40,11 +40,11 @@ def train(
     seed=0..7) give a run each, trained together where that is faster. Ctrl-C saves; the same command goes on.
     """
     from recombine.core.devices import resolve
-    from recombine.core.files import read_json
+    from recombine.core.files import read_config
     from recombine.runs.config import RunConfig
     from recombine.runs.store import Store
 
-    base = read_json(config) if config else {}
+    base = read_config(config) if config else {}
     given = [*(overrides or []), *([] if seed is None else [f"seed={seed}"])]
     words = [word for word in given if not word.startswith("seed=")]
     with all_told(lambda: RunConfig.parse(words, base)):

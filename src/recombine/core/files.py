@@ -60,6 +60,20 @@ def read_json(path: Path) -> Any:
         raise StoreError(f"{path} cannot be read as JSON: {error}. It may be truncated or not ours.") from error
 
 
+def read_config(path: Path) -> Any:
+    """The content of a JSON file, or of a YAML file (.yaml, .yml)."""
+    if path.suffix.lower() not in (".yaml", ".yml"):
+        return read_json(path)
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StoreError(f"{path} is missing.") from None
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise StoreError(f"{path} cannot be read as YAML: {error}.") from error
+
+
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors as safetensors, with a digest of their content that `read_tensors` verifies.
 
