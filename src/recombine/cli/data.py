@@ -91,7 +91,7 @@ def _settings(file: str, words: list[str]) -> dict[str, Any]:
     """The configuration of the data set at a path, changed by KEY=VALUE words."""
     from recombine.core.datasets.layouts import layout_of
     from recombine.core.errors import InputError
-    from recombine.runs.config import plain_value
+    from recombine.core.words import plain_value
 
     config = layout_of(Path(file))
     for word in words:
