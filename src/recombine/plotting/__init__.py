@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recombine.plotting.grids import grid_axes, hold_out, landscape, outline
+    from recombine.plotting.grids import grid_axes, hatch_unavailable, hold_out, landscape, outline
     from recombine.plotting.images import comparison, show_output
     from recombine.plotting.style import new_figure
 
@@ -18,7 +18,16 @@ _HOME = {
     "outline": "grids", "show_output": "images",
 }  # fmt: skip
 
-__all__ = ["comparison", "grid_axes", "hold_out", "landscape", "new_figure", "outline", "show_output"]
+__all__ = [
+    "comparison",
+    "grid_axes",
+    "hatch_unavailable",
+    "hold_out",
+    "landscape",
+    "new_figure",
+    "outline",
+    "show_output",
+]
 
 
 def __getattr__(name: str) -> Any:

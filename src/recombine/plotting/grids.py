@@ -1,20 +1,23 @@
-"""Pictures over the factor grid: axes in factor values, the hold-out and its outline, a metric's landscape."""
+"""Pictures over the factor grid: axes with values or labels, the hold-out and its outline, a metric's landscape."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import LogNorm
 
-from recombine.core.factors import FactorSpace
+from recombine.core.factors import Factor, FactorSpace
 from recombine.core.holdouts import Holdout
-from recombine.plotting.style import OUTLINE, new_figure
+from recombine.plotting.style import HATCH, OUTLINE, new_figure
 
 LOGARITHMIC = ("mse", "relative_error")  # metrics on a log scale
+MOST_TICKS = 5  # of a factor whose values are evenly spaced numbers
+MOST_NAMED = 12  # values of another factor that are all named
+LONG = 12  # signs of all labels together from which they are turned
 
 
 def grid_axes(space: FactorSpace, ax: Axes | None) -> Axes:
@@ -27,18 +30,39 @@ def grid_axes(space: FactorSpace, ax: Axes | None) -> Axes:
             setter([])
             continue
         factor = space.factors[name]
-        ticks = np.unique(np.linspace(0, factor.size - 1, min(5, factor.size)).round().astype(int))
-        setter(ticks, [factor.labels[t] for t in ticks])
+        ticks = _ticks(factor)
+        texts = [factor.labels[t] for t in ticks]
+        turned = setter == ax.set_xticks and factor.categorical and sum(map(len, texts)) > LONG
+        setter(ticks, texts, **({"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if turned else {}))
         label(name)
     return ax
 
 
+def _ticks(factor: Factor) -> Int[np.ndarray, " tick"]:
+    """Positions that get a label: all of a labelled or unequally spaced factor while there is room, else some."""
+    named = factor.categorical or factor.listed is not None
+    most = MOST_NAMED if named and factor.size <= MOST_NAMED else MOST_TICKS
+    return np.unique(np.linspace(0, factor.size - 1, min(most, factor.size)).round().astype(int))
+
+
 def hold_out(holdout: Holdout, ax: Axes | None = None) -> Axes:
-    """Draw a hold-out over the first two factors; shade is the share of cells held out."""
+    """Draw a hold-out over the first two factors: the shade is the share held out, unavailable cells are hatched."""
     ax = grid_axes(holdout.space, ax)
     ax.imshow(holdout.share().T, origin="lower", cmap="Greys", vmin=0, vmax=1.6, aspect="auto")
-    ax.set_title(f"{holdout.n_ood} of {len(holdout.space)} cells held out")
+    hatch_unavailable(holdout, ax)
+    gone = f",\n{holdout.n_unavailable} unavailable" if holdout.n_unavailable else ""
+    ax.set_title(f"{holdout.n_ood} of {len(holdout.space) - holdout.n_unavailable} cells held out{gone}")
     return ax
+
+
+def hatch_unavailable(holdout: Holdout, ax: Axes) -> None:
+    """Hatch the cells over the first two factors of which no combination with the others is available."""
+    missing = np.argwhere(np.isnan(holdout.share()))
+    corners = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
+    if len(missing):
+        cells = [cell + corners for cell in missing]
+        style: dict[str, Any] = {"facecolors": "none", "edgecolors": HATCH, "linewidths": 0.0, "hatch": "////"}
+        ax.add_collection(PolyCollection(cells, **style))
 
 
 def outline(holdout: Holdout, ax: Axes, **style: Any) -> None:
@@ -46,7 +70,7 @@ def outline(holdout: Holdout, ax: Axes, **style: Any) -> None:
 
     With more factors a cell counts as held out where any combination with it is.
     """
-    mask = holdout.mask.reshape(-1, 1) if holdout.space.n_factors == 1 else holdout.mask
+    mask = holdout.ood_mask.reshape(-1, 1) if holdout.space.n_factors == 1 else holdout.ood_mask
     held = np.pad(mask.any(axis=tuple(range(2, mask.ndim))), 1)
     across = [[(x - 0.5 - 1, y - 1 - 0.5), (x - 0.5 - 1, y - 1 + 0.5)] for x, y in _steps(held, 0)]
     along = [[(x - 1 - 0.5, y - 0.5 - 1), (x - 1 + 0.5, y - 0.5 - 1)] for x, y in _steps(held, 1)]
@@ -71,11 +95,14 @@ def landscape(
     *,
     label: str = "",
 ) -> Axes:
-    """A metric over the first two factors (mean over the others), hold-out outlined; errors on a log scale."""
+    """A metric over the first two factors (mean over the others), hold-out outlined; errors on a log scale.
+
+    Values of unavailable cells are left out; where there is nothing else the plane is hatched.
+    """
     ax = grid_axes(holdout.space, ax)
-    plane = values.reshape(-1, 1) if values.ndim == 1 else values.mean(axis=tuple(range(2, values.ndim)))
+    plane = _plane(holdout, values)
     if metric in LOGARITHMIC:
-        low, high = limits or (max(plane.min(), 1e-12), max(plane.max(), 2e-12))
+        low, high = limits or (max(np.nanmin(plane), 1e-12), max(np.nanmax(plane), 2e-12))
         style: dict[str, Any] = {"norm": LogNorm(low, high), "cmap": "magma"}
         plane = plane.clip(min=low)
     else:
@@ -85,5 +112,18 @@ def landscape(
     others = ", ".join(holdout.space.names[2:])
     label = (label or metric) + (f", mean over {others}" if others else "")
     ax.figure.colorbar(picture, ax=ax, label=label)
+    hatch_unavailable(holdout, ax)
     outline(holdout, ax)
     return ax
+
+
+def _plane(holdout: Holdout, values: Float[np.ndarray, ...]) -> Float[np.ndarray, "first second"]:
+    """The mean over all factors but the first two, of available cells; NaN where there is none."""
+    values = values.reshape(-1, 1) if values.ndim == 1 else values
+    others = tuple(range(2, values.ndim))
+    if not holdout.n_unavailable:
+        return values.mean(axis=others)
+    exist = holdout.available.reshape(values.shape)
+    counted = exist.sum(axis=others)
+    total = np.where(exist, values, 0.0).sum(axis=others)
+    return np.divide(total, counted, out=np.full(counted.shape, np.nan), where=counted > 0)
