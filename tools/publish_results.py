@@ -1,6 +1,6 @@
 """Copy what a reproduction found into the documentation: verdicts, rows, small figures, and a page about them.
 
-    python -m tools.publish_results reproduction docs/results
+    python -m tools.publish_results reproduction docs/results/quick
 
 Runs, arrays and PDFs stay behind. Verdicts can be derived again from the rows, and a test does so.
 """
@@ -53,7 +53,7 @@ def page(folder: Path) -> str:
     lines = [
         f"# Results of the {about['profile']} profile",
         "",
-        f"Sizes are those of the profile ([reproduce](../reproduce.md)). {_origin(made)}",
+        f"Sizes are those of the profile ([reproduce](../../reproduce.md)). {_origin(made)}",
         "",
         *map(_call_line, made),
         "",

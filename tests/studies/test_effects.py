@@ -8,9 +8,9 @@ import torch
 
 import recombine as rc
 from recombine.diagnostics.findings import PartResult
-from recombine.studies.framework.claims import CLAIMS
+from recombine.studies.framework.edition_1 import CLAIMS
 from recombine.studies.framework.layerwise import loss_of_factorization, roughness, trend, warp
-from recombine.studies.framework.verdicts import judge
+from recombine.studies.framework.verdicts import Evidence, judge_by_intervals
 from recombine.studies.paper import r01_landscapes as landscapes
 from recombine.studies.paper import r02_superpositions as superpositions
 from recombine.studies.paper import r03_similarities as similarities
@@ -25,7 +25,8 @@ SEEDS = (0, 1, 2)
 
 
 def outcome(claim: str, effects) -> str:
-    return judge(CLAIMS[claim], effects, SEEDS).outcome
+    found = {name: Evidence(values) for name, values in effects.items()}
+    return judge_by_intervals(CLAIMS[claim], found, SEEDS).outcome
 
 
 def run_layers(scores, **about):

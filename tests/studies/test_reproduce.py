@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from recombine.cli.app import app
 from recombine.core.errors import InputError, TrainingDiverged
 from recombine.runs.store import Store
-from recombine.studies.framework.claims import CLAIMS
+from recombine.studies.framework.edition_1 import CLAIMS
 from recombine.studies.framework.output import Output
 from recombine.studies.framework.profiles import PROFILES
 from recombine.studies.framework.reproduce import judged, listed, reasons, trained

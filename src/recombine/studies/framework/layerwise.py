@@ -24,6 +24,7 @@ from recombine.diagnostics.numerics.geometry import Geometry, metric_tensor_exac
 from recombine.diagnostics.numerics.probes import SCORES, Probes, linear_probes
 from recombine.runs.store import Store, StoredRun
 from recombine.studies.framework.figure_style import SMALL, over_seeds, shades, tidy
+from recombine.studies.framework.inference import rank_correlation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -138,15 +139,8 @@ def loss_of_factorization(rows: Sequence[dict[str, Any]], *, per_layer: bool = F
 
 def trend(rows: Sequence[dict[str, Any]], column: str) -> float:
     """Spearman's rank correlation of a score with the layer number, code to last hidden layer; 0 for a constant."""
-    from scipy.stats import rankdata
-
     kept = before_output(rows)
-    scores = np.array([row[column] for row in kept])
-    if not np.isfinite(scores).all():
-        return math.nan
-    if len(np.unique(scores)) == 1:
-        return 0.0
-    return float(np.corrcoef(rankdata(scores), np.arange(len(kept)))[0, 1])
+    return rank_correlation([row["layer"] for row in kept], [row[column] for row in kept])
 
 
 def curves(

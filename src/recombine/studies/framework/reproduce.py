@@ -26,11 +26,11 @@ from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.runs.cost import Costs
 from recombine.runs.store import Store
-from recombine.studies.framework.claims import CLAIMS
+from recombine.studies.framework.edition_1 import CLAIMS
 from recombine.studies.framework.output import Output
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import Effects, Runs, Study, discover, select, undiagnosed
-from recombine.studies.framework.verdicts import judge
+from recombine.studies.framework.verdicts import Evidence, judge_by_intervals
 
 Say = Callable[[str], None]
 Train = Callable[[Sequence[RunConfig], Store], dict[str, str]]  # trains runs; returns id → why of those that failed
@@ -194,7 +194,8 @@ def judged(
 ) -> list[dict[str, Any]]:
     """The verdicts of a study from its rows alone, as in claims.json."""
     effects: Effects = {} if part is None else study.effects(part)
-    return [judge(CLAIMS[claim], effects, seeds, reason, failure).to_json() for claim in study.claims]
+    found = {name: Evidence(values) for name, values in effects.items()}
+    return [judge_by_intervals(CLAIMS[claim], found, seeds, reason, failure).to_json() for claim in study.claims]
 
 
 def _rows(study: Study, output: Output, profile: Profile, seeds: Sequence[int], runs: Runs) -> PartResult:

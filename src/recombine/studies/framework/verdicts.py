@@ -1,24 +1,55 @@
-"""Verdicts on claims from effect sizes over seeds.
+"""Verdicts on claims from one number per seed, in two editions.
 
-A part of a claim is *reproduced* if the whole 95 % interval of its mean effect lies beyond the threshold, *not
-reproduced* if it lies wholly on the other side, *inconclusive* otherwise: also if a seed is missing or there is only
-one. A claim is inconclusive if a run or its study failed, whatever the other runs say. The interval is Student's t over
-seeds, mean ± t(0.975, n − 1) · s / √n: with three seeds it is wide, as it should be. Seeds share their hold-out and
-differ in initial weights, drawn examples and order.
+Second edition (`judge`): each part is tested in both directions, one-sided at α = 0.025 after Holm's correction over
+the parts of its claim (those that decide the claim, and those reported beside it, each on their own). A part is
+*reproduced* if the number is significantly on the side asked for, *not reproduced* if it is significantly on the other
+side, *inconclusive* otherwise. First edition (`judge_by_intervals`): the 95 % Student interval of the mean must lie
+wholly on one side of the threshold.
+
+In both a claim is reproduced if all deciding parts are, not reproduced if any of them is not. A part is inconclusive
+if a seed is missing, or if more than a quarter of the seeds had to be left out because they never learnt; a claim is
+inconclusive if a run or its study failed. Seeds differ in initial weights, drawn examples and order.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
 
-from recombine.studies.framework.claims import Claim, ClaimPart
-from recombine.studies.framework.study import Effects
+from recombine.studies.framework.claims import Claim, ClaimPart, Test
+from recombine.studies.framework.growth import GrowthFit
+from recombine.studies.framework.inference import ALPHA, Tested, holm, mean_interval, mean_test, sign_test
 
-Outcome = Literal["reproduced", "not reproduced", "inconclusive"]
-LEVEL = 0.95
+MOST_LEFT_OUT = 0.25  # share of the seeds that may have failed to learn
+
+
+class Outcome(StrEnum):
+    """What became of a claim or of a part of it."""
+
+    REPRODUCED = "reproduced"
+    NOT_REPRODUCED = "not reproduced"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was found for a part of a claim.
+
+    Attributes:
+        values: Seed → number.
+        left_out: Seed → why its network does not count, such as that it never learnt.
+        fit: A model fitted to all seeds at once, in place of the numbers.
+    """
+
+    values: Mapping[int, float] = field(default_factory=dict)
+    left_out: Mapping[int, str] = field(default_factory=dict)
+    fit: GrowthFit | None = None
+
+
+Effects = Mapping[str, Evidence]  # "C7.variance_much" → what was found
 
 
 @dataclass(frozen=True)
@@ -28,47 +59,56 @@ class PartVerdict:
     Attributes:
         part: What was asked.
         outcome: The verdict.
-        effects: Seed → effect size.
-        mean: Over seeds; NaN without any.
-        low, high: 95 % interval of the mean; NaN with fewer than two seeds.
-        reason: Why it could not be told; empty if it could, or if the interval holds the threshold.
+        effects: Seed → number.
+        estimate: Mean, median or fitted number; NaN without any.
+        low, high: Its 95 % interval; NaN with fewer than two seeds.
+        p_for, p_against: p-values of being on the side asked for and on the other side, after correction; NaN in the
+            first edition.
+        left_out: Seed → why it does not count.
+        reason: Why it could not be told; empty if it could, or if the number lies too near to the threshold.
     """
 
     part: ClaimPart
     outcome: Outcome
     effects: dict[int, float]
-    mean: float
+    estimate: float
     low: float
     high: float
+    p_for: float = math.nan
+    p_against: float = math.nan
+    left_out: Mapping[int, str] = field(default_factory=dict)
     reason: str = ""
 
     @property
     def margin(self) -> float:
-        """How far the mean lies beyond the threshold, in half widths of the interval: > 1 if reproduced, < −1 if not.
-
-        −∞ without a number for every seed.
-        """
-        if self.reason or not math.isfinite(self.low):
+        """How far the estimate lies beyond the threshold, in half widths of the interval; −∞ if it cannot be told."""
+        if self.reason or not math.isfinite(self.estimate) or math.isnan(self.low):
             return -math.inf
         threshold = self.part.threshold
         if isinstance(threshold, tuple):
-            beyond = min(self.mean - threshold[0], threshold[1] - self.mean)
+            beyond = min(self.estimate - threshold[0], threshold[1] - self.estimate)
         else:
-            beyond = (self.mean - threshold) * (1 if self.part.direction == "above" else -1)
+            beyond = (self.estimate - threshold) * (1 if self.part.direction == "above" else -1)
         half = (self.high - self.low) / 2
         return beyond / half if half else math.copysign(math.inf, beyond) if beyond else 0.0
 
     def to_json(self) -> dict[str, Any]:
+        threshold = self.part.threshold
         return {
             "part": self.part.name,
-            "verdict": self.outcome,
+            "verdict": str(self.outcome),
+            "decides": self.part.decides,
             "definition": self.part.statistic,
-            "statistic": _number(self.mean),
-            "interval": _interval(self.low, self.high),
+            "test": str(self.part.test),
+            "statistic": _number(self.estimate),
+            "interval": None if math.isnan(self.low) else [_number(self.low), _number(self.high)],
+            "p_for": _number(self.p_for),
+            "p_against": _number(self.p_against),
             "n_seeds": len(self.effects),
             "direction": self.part.direction,
-            "threshold": _threshold(self.part),
+            "threshold": list(threshold) if isinstance(threshold, tuple) else threshold,
             "effects": {str(seed): _number(effect) for seed, effect in sorted(self.effects.items())},
+            "left_out": {str(seed): why for seed, why in sorted(self.left_out.items())},
             "reason": self.reason,
         }
 
@@ -90,17 +130,19 @@ class Verdict:
     @property
     def outcome(self) -> Outcome:
         if self.failure:
-            return "inconclusive"
-        outcomes = [part.outcome for part in self.parts]
-        if "not reproduced" in outcomes:
-            return "not reproduced"
-        return "inconclusive" if "inconclusive" in outcomes else "reproduced"
+            return Outcome.INCONCLUSIVE
+        outcomes = [part.outcome for part in self.parts if part.part.decides]
+        for outcome in (Outcome.NOT_REPRODUCED, Outcome.INCONCLUSIVE):
+            if outcome in outcomes:
+                return outcome
+        return Outcome.REPRODUCED
 
     @property
     def deciding(self) -> PartVerdict:
-        """The weakest part: that of the least margin among those that have the claim's verdict."""
-        agreeing = [part for part in self.parts if part.outcome == self.outcome]
-        return min(agreeing or self.parts, key=lambda part: part.margin)
+        """The weakest part: that of the least margin among the deciding ones that have the claim's verdict."""
+        deciding = [part for part in self.parts if part.part.decides]
+        agreeing = [part for part in deciding if part.outcome == self.outcome]
+        return min(agreeing or deciding, key=lambda part: part.margin)
 
     def to_json(self) -> dict[str, Any]:
         """As in claims.json: the numbers at the top are those of the part that decides."""
@@ -110,7 +152,7 @@ class Verdict:
             top["reason"] = self.failure
         return {
             "claim": self.claim.id,
-            "verdict": self.outcome,
+            "verdict": str(self.outcome),
             **top,
             "text": self.claim.text,
             "decided_by": decided["part"],
@@ -119,34 +161,75 @@ class Verdict:
 
 
 def judge(claim: Claim, effects: Effects, seeds: Sequence[int], reason: str = "", failure: str = "") -> Verdict:
-    """Hold a claim's effect sizes against its thresholds.
+    """Second edition: test every part, correct for their number, decide.
 
     Args:
         claim: Which one.
-        effects: "C7.variance_much" → seed → effect size.
+        effects: "C7.variance_much" → what was found.
         seeds: All seeds that should be there.
-        reason: Why effects may be missing though nothing failed, to be told with the verdict.
+        reason: Why numbers may be missing though nothing failed, to be told with the verdict.
         failure: The runs or the study that failed; the claim is inconclusive then.
     """
     why = "; ".join(text for text in (failure, reason) if text)
-    parts = [judge_part(part, effects.get(f"{claim.id}.{part.name}", {}), seeds, why) for part in claim.parts]
+    found = [_tested(part, effects.get(f"{claim.id}.{part.name}", Evidence()), seeds, why) for part in claim.parts]
+    corrected: list[PartVerdict] = list(found)
+    for decides in (True, False):
+        family = [i for i, part in enumerate(claim.parts) if part.decides == decides]
+        sides = [holm([getattr(found[i], side) for i in family]) for side in ("p_for", "p_against")]
+        for i, p_for, p_against in zip(family, *sides):
+            outcome = Outcome.INCONCLUSIVE
+            if not found[i].reason:
+                outcome = Outcome.NOT_REPRODUCED if p_against <= ALPHA else outcome
+                outcome = Outcome.REPRODUCED if p_for <= ALPHA else outcome
+            corrected[i] = replace(found[i], outcome=outcome, p_for=p_for, p_against=p_against)
+    return Verdict(claim, tuple(corrected), failure)
+
+
+def _tested(part: ClaimPart, evidence: Evidence, seeds: Sequence[int], why: str) -> PartVerdict:
+    """The part with its p-values before correction; 1 where it cannot be told."""
+    known, reason = _known(part, evidence, seeds, why)
+    left_out = {seed: told for seed, told in evidence.left_out.items() if seed in seeds}
+    estimate, low, high, p_for, p_against = _test(part, evidence.fit, list(known.values()))
+    if reason:
+        p_for = p_against = 1.0
+    return PartVerdict(part, Outcome.INCONCLUSIVE, known, estimate, low, high, p_for, p_against, left_out, reason)
+
+
+def _test(part: ClaimPart, fit: GrowthFit | None, values: list[float]) -> tuple[float, float, float, float, float]:
+    """Estimate, interval, p-values for and against."""
+    bounds = part.threshold if isinstance(part.threshold, tuple) else (part.threshold, part.threshold)
+    if part.test == Test.FIT:
+        if fit is None:
+            return math.nan, math.nan, math.nan, 1.0, 1.0
+        tested = [Tested(fit.exponent, *fit.interval(), fit.p_above(bound), fit.p_below(bound)) for bound in bounds]
+    else:
+        test = sign_test if part.test == Test.MEDIAN else mean_test
+        tested = [test(values, bound) for bound in bounds]
+    lower, upper = tested
+    if part.direction == "within":
+        p_for, p_against = max(lower.p_above, upper.p_below), min(1.0, 2 * min(lower.p_below, upper.p_above))
+    elif part.direction == "above":
+        p_for, p_against = lower.p_above, lower.p_below
+    else:
+        p_for, p_against = lower.p_below, lower.p_above
+    return lower.estimate, lower.low, lower.high, p_for, p_against
+
+
+def judge_by_intervals(
+    claim: Claim, effects: Effects, seeds: Sequence[int], reason: str = "", failure: str = ""
+) -> Verdict:
+    """First edition: hold the 95 % Student interval of every part against its threshold. Arguments as in `judge`."""
+    why = "; ".join(text for text in (failure, reason) if text)
+    parts = []
+    for part in claim.parts:
+        known, told = _known(part, effects.get(f"{claim.id}.{part.name}", Evidence()), seeds, why)
+        mean, low, high = mean_interval(list(known.values()))
+        outcome = Outcome.INCONCLUSIVE if told else _side(part, low, high)
+        parts.append(PartVerdict(part, outcome, known, mean, low, high, reason=told))
     return Verdict(claim, tuple(parts), failure)
 
 
-def judge_part(part: ClaimPart, effects: Mapping[int, float], seeds: Sequence[int], reason: str = "") -> PartVerdict:
-    """One part; see the module."""
-    known = {seed: float(effect) for seed, effect in effects.items() if seed in seeds and math.isfinite(effect)}
-    mean, low, high = interval(list(known.values()))
-    lacking = [seed for seed in seeds if seed not in known]
-    if lacking:
-        why = f"no number for {'seed' if len(lacking) == 1 else 'seeds'} {', '.join(map(str, lacking))}"
-        return PartVerdict(part, "inconclusive", known, mean, low, high, f"{why}{': ' if reason else ''}{reason}")
-    if len(known) < 2:
-        return PartVerdict(part, "inconclusive", known, mean, low, high, "an interval needs at least two seeds")
-    return PartVerdict(part, _outcome(part, low, high), known, mean, low, high)
-
-
-def _outcome(part: ClaimPart, low: float, high: float) -> Outcome:
+def _side(part: ClaimPart, low: float, high: float) -> Outcome:
     """Which side of the threshold the whole interval lies on."""
     if isinstance(part.threshold, tuple):
         least, most = part.threshold
@@ -154,30 +237,23 @@ def _outcome(part: ClaimPart, low: float, high: float) -> Outcome:
     else:
         above, below = low > part.threshold, high < part.threshold
         inside, outside = (above, below) if part.direction == "above" else (below, above)
-    return "reproduced" if inside else "not reproduced" if outside else "inconclusive"
+    return Outcome.REPRODUCED if inside else Outcome.NOT_REPRODUCED if outside else Outcome.INCONCLUSIVE
 
 
-def interval(effects: Sequence[float], level: float = LEVEL) -> tuple[float, float, float]:
-    """Mean and Student's t interval of the mean; NaN where there are too few numbers."""
-    import numpy as np
-    from scipy.stats import t
-
-    if not effects:
-        return math.nan, math.nan, math.nan
-    mean = float(np.mean(effects))
-    if len(effects) < 2:
-        return mean, math.nan, math.nan
-    half = float(t.ppf((1 + level) / 2, len(effects) - 1) * np.std(effects, ddof=1) / math.sqrt(len(effects)))
-    return mean, mean - half, mean + half
+def _known(part: ClaimPart, evidence: Evidence, seeds: Sequence[int], why: str) -> tuple[dict[int, float], str]:
+    """The numbers of the seeds asked for, and why they do not suffice; empty if they do."""
+    known = {seed: float(v) for seed, v in evidence.values.items() if seed in seeds and math.isfinite(v)}
+    left_out = [seed for seed in seeds if seed in evidence.left_out and seed not in known]
+    lacking = [seed for seed in seeds if seed not in known and seed not in left_out]
+    if lacking:
+        told = f"no number for {'seed' if len(lacking) == 1 else 'seeds'} {', '.join(map(str, lacking))}"
+        return known, f"{told}{': ' if why else ''}{why}"
+    if len(left_out) > MOST_LEFT_OUT * len(seeds):
+        return known, f"{len(left_out)} of {len(seeds)} seeds do not count: {evidence.left_out[left_out[0]]}"
+    if len(known) < 2:
+        return known, "an interval needs at least two seeds"
+    return known, ""
 
 
 def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _interval(low: float, high: float) -> list[float] | None:
-    return [low, high] if math.isfinite(low) else None
-
-
-def _threshold(part: ClaimPart) -> float | list[float]:
-    return list(part.threshold) if isinstance(part.threshold, tuple) else part.threshold

@@ -1,0 +1,159 @@
+"""Tests over seeds, their correction for several parts, and the number of seeds that they need.
+
+Every test is of one number per seed against a threshold and answers two questions: is the number above it, is it below?
+Both are one-sided; a part of a claim is decided where one of them is answered at `ALPHA` after Holm's correction.
+
+    mean_test([0.3, 0.4, 0.35], threshold=0.1)       # Student's t
+    sign_test([0.3, 0.4, 0.35], threshold=0.1)       # exact, of the median
+    holm([0.001, 0.02, 0.4])                         # adjusted p-values
+    seeds_needed(mean=0.3, sd=0.2, threshold=0.1)    # for a power of 0.8
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+ALPHA = 0.025  # one-sided, so that a decision in either direction has a level of 0.05 in all
+POWER = 0.8
+MOST_SEEDS = 200  # beyond this a design is called hopeless
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A test of one number per seed against a threshold.
+
+    Attributes:
+        estimate: Mean or median over seeds.
+        low, high: 95 % interval; NaN with fewer than two seeds.
+        p_above: p-value of "not above the threshold"; small if the number lies above it.
+        p_below: p-value of "not below the threshold"; small if the number lies below it.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    p_above: float
+    p_below: float
+
+
+def mean_test(values: Sequence[float], threshold: float, level: float = 1 - 2 * ALPHA) -> Tested:
+    """Student's t test of the mean over seeds. Equal values count as known exactly."""
+    from scipy.stats import t
+
+    estimate, low, high = mean_interval(values, level)
+    count = len(values)
+    if count < 2:
+        return Tested(estimate, low, high, 1.0, 1.0)
+    error = float(np.std(values, ddof=1)) / math.sqrt(count)
+    if error == 0:
+        above, below = float(estimate <= threshold), float(estimate >= threshold)
+        return Tested(estimate, low, high, above, below)
+    statistic = (estimate - threshold) / error
+    return Tested(estimate, low, high, float(t.sf(statistic, count - 1)), float(t.cdf(statistic, count - 1)))
+
+
+def mean_interval(values: Sequence[float], level: float = 1 - 2 * ALPHA) -> tuple[float, float, float]:
+    """Mean and Student's t interval of the mean; NaN where there are too few numbers."""
+    from scipy.stats import t
+
+    if not len(values):
+        return math.nan, math.nan, math.nan
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return mean, math.nan, math.nan
+    half = float(t.ppf((1 + level) / 2, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
+    return mean, mean - half, mean + half
+
+
+def sign_test(values: Sequence[float], threshold: float) -> Tested:
+    """Exact sign test of the median over seeds: single seeds that went astray move it by one, however far they went.
+
+    Seeds at the threshold count for neither side.
+    """
+    from scipy.stats import binom
+
+    count = len(values)
+    if not count:
+        return Tested(math.nan, math.nan, math.nan, 1.0, 1.0)
+    above = sum(value > threshold for value in values)
+    below = sum(value < threshold for value in values)
+    tested = above + below
+    p_above, p_below = (float(binom.sf(wins - 1, tested, 0.5)) if tested else 1.0 for wins in (above, below))
+    return Tested(float(np.median(values)), *median_interval(values), p_above, p_below)
+
+
+def median_interval(values: Sequence[float], level: float = 1 - 2 * ALPHA) -> tuple[float, float]:
+    """Interval of the median between two order statistics, the narrowest pair that covers it with at least `level`.
+
+    With five seeds or fewer no pair does; the least and the greatest value are given then.
+    """
+    from scipy.stats import binom
+
+    ordered, count = sorted(values), len(values)
+    if count < 2:
+        return math.nan, math.nan
+    inner = int(binom.ppf((1 - level) / 2, count, 0.5))  # at most so many values may lie below the interval's end
+    while inner > 0 and 1 - 2 * float(binom.cdf(inner - 1, count, 0.5)) < level:
+        inner -= 1
+    inner = max(inner, 1)
+    return float(ordered[inner - 1]), float(ordered[count - inner])
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values: those at most α are significant, with an error over the whole family of at most α."""
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    adjusted, greatest = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(order):
+        greatest = max(greatest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = greatest
+    return adjusted
+
+
+def power_of_mean_test(distance: float, sd: float, count: int, alpha: float = ALPHA) -> float:
+    """Probability that a one-sided t test of so many seeds at level `alpha` sees a mean so far beyond the threshold."""
+    from scipy.stats import nct, t
+
+    if count < 2 or distance <= 0:
+        return 0.0
+    if sd == 0:
+        return 1.0
+    return float(nct.sf(t.ppf(1 - alpha, count - 1), count - 1, distance / sd * math.sqrt(count)))
+
+
+def power_of_sign_test(share: float, count: int, alpha: float = ALPHA) -> float:
+    """Probability that a one-sided sign test of so many seeds is significant if this share of seeds lies beyond."""
+    from scipy.stats import binom
+
+    needed = next((k for k in range(count + 1) if binom.sf(k - 1, count, 0.5) <= alpha), None)
+    return 0.0 if needed is None else float(binom.sf(needed - 1, count, share))
+
+
+def seeds_needed(distance: float, sd: float, alpha: float = ALPHA, power: float = POWER) -> int | None:
+    """Least number of seeds with which a mean so far beyond its threshold is seen; None beyond `MOST_SEEDS`."""
+    counts = range(2, MOST_SEEDS + 1)
+    return next((count for count in counts if power_of_mean_test(distance, sd, count, alpha) >= power), None)
+
+
+def sd_upper(sd: float, count: int, confidence: float = 0.8) -> float:
+    """Upper confidence limit of a standard deviation that was estimated from few seeds (Browne 1995).
+
+    A design that takes the estimate of three seeds at its face value has less than the power it states.
+    """
+    from scipy.stats import chi2
+
+    return sd * math.sqrt((count - 1) / float(chi2.ppf(1 - confidence, count - 1)))
+
+
+def rank_correlation(x: Sequence[float | int], y: Sequence[float | int]) -> float:
+    """Spearman's rank correlation; 0 if one side is constant, NaN if a number is unknown."""
+    from scipy.stats import rankdata
+
+    if not np.isfinite([*x, *y]).all():
+        return math.nan
+    if len(set(x)) == 1 or len(set(y)) == 1:
+        return 0.0
+    return float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
