@@ -133,7 +133,7 @@ class StoredRun:
         found = diagnose(
             self.model, task.space, task.inputs, task.holdout, target=task.targets, request=request, **options
         )
-        found = replace(found, source=self._source)
+        found = replace(found, source=self.source)
         if not writable or keep is False:
             return found
         try:
@@ -150,7 +150,7 @@ class StoredRun:
         return found
 
     @property
-    def _source(self) -> dict[str, str]:
+    def source(self) -> dict[str, str]:
         """What a diagnosis of this run says it is of."""
         return {"run": self.id, "model": self.facts["files"]["model/model.safetensors"]}
 
@@ -158,7 +158,7 @@ class StoredRun:
         """Which parts of a request are not kept with the run yet; empty if there is nothing left to do."""
         from recombine.diagnostics.diagnosis_files import lacking_parts
 
-        return lacking_parts(self.path / "diagnosis", request, self._source)
+        return lacking_parts(self.path / "diagnosis", request, self.source)
 
     @property
     def diagnosis(self) -> Diagnosis:

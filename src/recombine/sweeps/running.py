@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from recombine.core import plugins
+from recombine.diagnostics.part import chosen_parts
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.sweeps import manifest
 from recombine.sweeps.driver import Driver, SweepResult, checked_limits
 from recombine.sweeps.engines.choice import start_engine
 from recombine.sweeps.engines.engine import Engine, EngineOptions, Needs
+from recombine.sweeps.jobs.diagnosing import Diagnosing
 from recombine.sweeps.jobs.training import Training, batches
-from recombine.sweeps.jobs.work import Options
+from recombine.sweeps.jobs.work import Options, Work
 from recombine.sweeps.journal import LOGS, Journal
 from recombine.sweeps.progress import SweepProgress
 
@@ -22,6 +25,7 @@ def run(
     configs: Sequence[RunConfig],
     store: Store | str | Path,
     *,
+    diagnose: DiagnosisRequest | Mapping[str, DiagnosisRequest] | None = None,
     engine: str = "processes",
     workers: int | None = None,
     needs: Needs | None = None,
@@ -35,11 +39,15 @@ def run(
     progress: bool | None = None,
     quiet: bool = False,
 ) -> SweepResult:
-    """Train every configuration that is not finished yet; a failing run does not keep the others from going on.
+    """Train every configuration that is not finished yet, and diagnose runs if asked to, side by side.
+
+    A failing run does not keep the others from going on.
 
     Args:
         configs: What to train; duplicates count once.
         store: Where runs are and go.
+        diagnose: What to compute of every finished run, or of each by its id; kept with the run. What is kept already
+            is not computed again.
         engine: "in-process", "processes", "ray", or one that a plug-in registered.
         workers: How many jobs at once at most; as many as fit unless given.
         needs: What a job needs (CPUs, GPUs, memory); one CPU unless given.
@@ -60,6 +68,7 @@ def run(
     store = store if isinstance(store, Store) else Store(store)
     checked_limits(retries, time_limit, checkpoint_seconds)
     unique = list(dict.fromkeys(configs))
+    requests = _requests(unique, diagnose)
     manifest.check_versions(store, unique, any_version)
     started = start_engine(
         engine, EngineOptions(workers, needs or Needs(), store.root / LOGS, address, shared, time_limit)
@@ -71,8 +80,9 @@ def run(
         started.close()
         raise
     journal = Journal(store.root)
-    journal.note("driver", [], engine=engine, workers=started.capacity(), planned=len(unique))
-    bars = SweepProgress(len(unique), progress, quiet)
+    planned = {"planned": len(unique), "diagnoses": len(requests)}
+    journal.note("driver", [], engine=engine, workers=started.capacity(), **planned)
+    bars = SweepProgress(len(unique) + len(requests), progress, quiet)
     _reopen_damaged(store, unique, bars)
     options: Options = {
         "store": str(store.root.absolute()) if started.shares_files else None,
@@ -81,10 +91,35 @@ def run(
         "plugins": plugins.shipped(),
     }
     limit = None if engine == "in-process" else time_limit
-    driver = Driver(store, started, journal, bars, options=options, retries=retries, time_limit=limit)
+    driver = Driver(
+        store, started, journal, bars, options=options, retries=retries, time_limit=limit, then=_diagnosing(requests)
+    )
     result = driver.run([Training(batch) for batch in batches(unique)])
     result.finished = [config.hash for config in unique if store.is_finished(config)]
+    result.diagnosed = [run for run in result.finished if run in result.diagnosed]
     return result
+
+
+def _requests(
+    configs: Sequence[RunConfig], diagnose: DiagnosisRequest | Mapping[str, DiagnosisRequest] | None
+) -> dict[str, DiagnosisRequest]:
+    """Run → what to compute of it. Parts are checked now, not after hours of training."""
+    if diagnose is None:
+        return {}
+    each = {config.hash: diagnose for config in configs} if isinstance(diagnose, DiagnosisRequest) else dict(diagnose)
+    for request in set(each.values()):
+        chosen_parts(request.parts)
+    return {config.hash: each[config.hash] for config in configs if config.hash in each}
+
+
+def _diagnosing(requests: Mapping[str, DiagnosisRequest]) -> Callable[[Work, RunConfig], Work | None]:
+    """What follows for a trained run: its diagnosis, if one is wanted."""
+
+    def then(work: Work, config: RunConfig) -> Work | None:
+        wanted = isinstance(work, Training) and config.hash in requests
+        return Diagnosing([config], requests[config.hash]) if wanted else None
+
+    return then
 
 
 def _check_known(engine: Engine, configs: Sequence[RunConfig]) -> None:

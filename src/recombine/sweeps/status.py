@@ -13,6 +13,7 @@ from recombine.core.errors import StoreError
 from recombine.core.lock import Holder, holder
 from recombine.runs.store import RUN_ID, Store
 from recombine.sweeps import manifest
+from recombine.sweeps.jobs.work import DIAGNOSE
 from recombine.sweeps.journal import LOGS, events
 
 
@@ -34,6 +35,7 @@ class SweepStatus:
     running: list[Running] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # and why
     waiting: list[str] = field(default_factory=list)
+    diagnosed: list[str] | None = None  # finished runs that have a diagnosis; None if the last sweep asked for none
     seconds_left: float | None = None  # None if nothing runs, or nothing has finished yet
 
     @property
@@ -47,6 +49,7 @@ class SweepStatus:
             "running": [vars(running) for running in self.running],
             "failed": self.failed,
             "waiting": len(self.waiting),
+            "diagnosed": None if self.diagnosed is None else len(self.diagnosed),
             "seconds_left": self.seconds_left,
         }
 
@@ -54,7 +57,8 @@ class SweepStatus:
         left = "" if self.seconds_left is None else f"; about {clock(self.seconds_left)} left"
         counts = {"running": self.running, "failed": self.failed, "waiting": self.waiting}
         told = ", ".join(f"{len(runs)} {name}" for name, runs in counts.items())
-        lines = [f"{len(self.finished)} of {self.total} runs finished, {told}{left}"]
+        diagnosed = "" if self.diagnosed is None else f" ({len(self.diagnosed)} diagnosed)"
+        lines = [f"{len(self.finished)} of {self.total} runs finished{diagnosed}, {told}{left}"]
         lines += [f"  running  {r.run}  process {r.pid} on {r.host}, {clock(r.seconds)}" for r in self.running]
         lines += [f"  failed   {run}  {_first_line(error)}" for run, error in self.failed.items()]
         return "\n".join(lines)
@@ -82,6 +86,8 @@ def status(folder: str | Path) -> SweepStatus:
             found.failed[run] = f"{errors[run]} (log: {store.root / LOGS / f'{run}.log'})"
         else:
             found.waiting.append(run)
+    if any(event.get("diagnoses") for event in log):
+        found.diagnosed = [run for run in found.finished if (store.root / run / "diagnosis/diagnosis.json").is_file()]
     found.seconds_left = _left(log, found, now)
     return found
 
@@ -91,6 +97,8 @@ def _errors(log: Sequence[dict[str, Any]]) -> dict[str, str]:
     errors: dict[str, str] = {}
     for event in log:
         for run in event["runs"]:
+            if event.get("work") == DIAGNOSE:
+                continue
             if event.get("event") == "failed":
                 errors[run] = str(event.get("error"))
             else:
@@ -103,7 +111,11 @@ def _left(log: Sequence[dict[str, Any]], found: SweepStatus, now: float) -> floa
     begun = next((i for i in range(len(log) - 1, -1, -1) if log[i].get("event") == "driver"), None)
     if begun is None or not found.running:
         return None
-    done = sum(len(event["runs"]) for event in log[begun:] if event.get("event") == "finished")
+    done = sum(
+        len(event["runs"])
+        for event in log[begun:]
+        if event.get("event") == "finished" and event.get("work") != DIAGNOSE
+    )
     try:
         spent = now - datetime.fromisoformat(str(log[begun].get("time"))).timestamp()
     except ValueError:

@@ -13,6 +13,7 @@ from recombine.cli.options import Address, Device, Engine, Json, Out
 from recombine.cli.output import headline, say, show_json, show_table
 
 if TYPE_CHECKING:
+    from recombine.diagnostics.request import DiagnosisRequest
     from recombine.sweeps import Sweep, SweepPlan, SweepResult
 
 
@@ -28,6 +29,9 @@ def run(
         typer.Argument(metavar="[KEY=VALUE,VALUE...|FILE.yaml]...", help="Every combination; see docs/sweeps.md."),
     ] = None,
     out: Out = Path("runs"),
+    diagnose: Annotated[
+        str | None, typer.Option("--diagnose", metavar="PARTS", help="Also diagnose every run: all, or errors,probes,…")
+    ] = None,
     engine: Engine = "processes",
     address: Address = None,
     shared: Annotated[
@@ -53,7 +57,10 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and the estimated time.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Train every configuration that is not finished yet. Seeds train together where that is faster."""
+    """Train every configuration that is not finished yet, and diagnose all runs if asked to.
+
+    Seeds train together where that is faster.
+    """
     from recombine import sweeps
     from recombine.core.devices import resolve
     from recombine.runs.store import Store
@@ -63,6 +70,7 @@ def run(
     options = sweeps.EngineOptions(
         max_parallel, sweeps.Needs(cpus, gpus, in_bytes(memory)), address=address, shared=shared
     )
+    request = None if diagnose is None else requested(diagnose)
     sweeps.checked_limits(retries, time_limit, checkpoint_seconds)
     sweeps.check_engine(engine, options)
     if engine in ("in-process", "processes"):
@@ -75,6 +83,7 @@ def run(
     result = sweeps.run(
         spec.configs,
         store,
+        diagnose=request,
         engine=engine,
         workers=max_parallel,
         needs=options.needs,
@@ -87,7 +96,7 @@ def run(
         any_version=any_version,
     )
     show(result, out, spec, as_json)
-    if result.failed:
+    if result.failed or result.undiagnosed:
         say("Run the same command again to try the failed ones again.", err=True)
         raise typer.Exit(1)
 
@@ -103,6 +112,17 @@ def specification(words: list[str]) -> Sweep:
     return sweeps.parse([word for word in words if word not in files], Path(files[0]) if files else None)
 
 
+def requested(parts: str) -> DiagnosisRequest:
+    """What --diagnose asks for."""
+    from recombine.diagnostics.part import chosen_parts
+    from recombine.diagnostics.request import DiagnosisRequest
+
+    names = [name.strip() for name in parts.split(",") if name.strip()]
+    request = DiagnosisRequest(parts=None if names == ["all"] else names)
+    chosen_parts(request.parts)
+    return request
+
+
 def show(result: SweepResult, out: Path, spec: Sweep, as_json: bool) -> None:
     if as_json:
         show_json(
@@ -114,14 +134,18 @@ def show(result: SweepResult, out: Path, spec: Sweep, as_json: bool) -> None:
                 "finished": result.finished,
                 "trained": result.trained,
                 "failed": [vars(failure) for failure in result.failed],
+                "diagnosed": result.diagnosed,
+                "undiagnosed": [vars(failure) for failure in result.undiagnosed],
                 "seconds": round(result.seconds, 3),
             }
         )
         return
     before = len(result.finished) - len(result.trained)
+    wanted = len(result.diagnosed) + len(result.undiagnosed)
+    diagnosed = f" {len(result.diagnosed)} of {wanted} diagnoses are kept with them." if wanted else ""
     say(
         f"{len(result.finished)} of {len(spec.configs)} runs are finished ({before} were before or by others), "
-        f"{len(result.failed)} failed. Results: recombine sweep table {out}"
+        f"{len(result.failed)} failed.{diagnosed} Results: recombine sweep table {out}"
     )
 
 

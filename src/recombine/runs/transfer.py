@@ -1,0 +1,54 @@
+"""Diagnoses on their way between machines that do not share a store: the content of their files.
+
+What arrives is data from another machine: only the files of a diagnosis are taken, and only if they agree with their
+digests and are about the run's weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from recombine.core.errors import DamagedError
+from recombine.core.files import write_bytes
+from recombine.core.lock import Lock
+from recombine.diagnostics.diagnosis_files import FORMAT, MAIN
+from recombine.runs.store import DIAGNOSIS, StoredRun
+
+FOLDER = "diagnosis"
+
+
+def diagnosis_files(run: StoredRun) -> dict[str, bytes]:
+    """The content of all files of a run's diagnosis as "diagnosis/name"; empty if it has none."""
+    folder = run.path / FOLDER
+    if not (folder / MAIN).is_file():
+        return {}
+    files = {f"{FOLDER}/{path.name}": path for path in sorted(folder.iterdir()) if path.is_file()}
+    return {name: path.read_bytes() for name, path in files.items() if DIAGNOSIS.fullmatch(name)}
+
+
+def add_diagnosis(run: StoredRun, files: Mapping[str, bytes], lock: Lock) -> None:
+    """Keep a diagnosis of a run that was computed elsewhere; the caller holds the run's lock."""
+    content = _content(run, files)
+    digests = {Path(name).name: hashlib.sha256(body).hexdigest() for name, body in files.items()}
+    if any(not DIAGNOSIS.fullmatch(name) for name in files) or content.get("files") != {
+        name: digest for name, digest in digests.items() if name != MAIN
+    }:
+        raise DamagedError(f"What came back as the diagnosis of run {run.id} is damaged, or no diagnosis.")
+    lock.check()
+    for name in sorted(files, key=lambda name: Path(name).name == MAIN):  # the one that names the others comes last
+        write_bytes(run.path / name, files[name])
+
+
+def _content(run: StoredRun, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """diagnosis.json, if it is of this version and about this run."""
+    try:
+        content = json.loads(files[f"{FOLDER}/{MAIN}"])
+        if content["format"] == FORMAT and content["source"] == run.source:
+            return content
+    except (KeyError, TypeError, ValueError, RecursionError):
+        pass
+    raise DamagedError(f"What came back as the diagnosis of run {run.id} is about something else, or damaged.")

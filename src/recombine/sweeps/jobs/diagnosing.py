@@ -1,0 +1,113 @@
+"""Jobs that diagnose finished runs and keep the result with them."""
+
+from __future__ import annotations
+
+import tempfile
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from recombine.core.errors import LockHeld, RecombineError, StoreError
+from recombine.core.lock import Lock
+from recombine.diagnostics.request import DiagnosisRequest
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store
+from recombine.runs.transfer import FOLDER, add_diagnosis, diagnosis_files
+from recombine.sweeps.engines.engine import Job, Output
+from recombine.sweeps.jobs.work import DIAGNOSE, Answer, Options, Work, as_worker
+
+
+class Diagnosing(Work):
+    """Diagnoses one run.
+
+    Args:
+        configs: The run.
+        request: What to compute of it; parts that are kept with the run already are not computed again.
+    """
+
+    name: ClassVar[str] = DIAGNOSE
+
+    def __init__(self, configs: Sequence[RunConfig], request: DiagnosisRequest) -> None:
+        super().__init__(configs)
+        self.request = request
+
+    def of(self, configs: Sequence[RunConfig]) -> Diagnosing:
+        return Diagnosing(configs, self.request)
+
+    def is_done(self, store: Store, config: RunConfig) -> bool:
+        return is_diagnosed(store, config, self.request)
+
+    def job(self, options: Options, store: Store) -> Job:
+        [config] = self.configs
+        payload = {"config": config.to_dict(), "request": self.request.to_json(), **options}
+        files: dict[str, bytes] = {}
+        if options["store"] is None:
+            files = {**store.files(config), **diagnosis_files(store.load(config.hash))}
+        return Job(self.id, f"{__name__}:diagnose", payload, self.title, files)
+
+    def keep(self, store: Store, config: RunConfig, files: Mapping[str, bytes], lock: Lock) -> None:
+        add_diagnosis(store.load(config.hash), files, lock)
+
+
+def is_diagnosed(store: Store, config: RunConfig, request: DiagnosisRequest) -> bool:
+    """Whether nothing of the request is left to compute. A run that cannot be read is not diagnosed."""
+    try:
+        return not store.load(config.hash).lacks(request)
+    except StoreError:
+        return False
+
+
+def diagnose(payload: Mapping[str, Any]) -> Output:
+    """What a worker does. Without a store it is given the run's files, and returns those of the diagnosis."""
+    options: Options = payload  # type: ignore[assignment]
+    with as_worker(options):
+        config = RunConfig.from_dict(payload["config"])
+        request = DiagnosisRequest.from_json(payload["request"])
+        if options["store"] is not None:
+            return Output(_diagnose(Store(options["store"]), config, request))
+        with tempfile.TemporaryDirectory(prefix="recombine-") as folder:
+            store = Store(Path(folder))
+            _unpack(store, config, payload["files"])
+            answer = _diagnose(store, config, request)
+            kept = diagnosis_files(store.load(config.hash)) if answer["finished"] else {}
+            return Output(answer, {f"{config.hash}/{name}": content for name, content in kept.items()})
+
+
+def _unpack(store: Store, config: RunConfig, files: Mapping[str, bytes]) -> None:
+    """Put the files of a run, and of its diagnosis if it has one, into an empty store."""
+    diagnosis = {name: content for name, content in files.items() if name.startswith(f"{FOLDER}/")}
+    lock = store.lock(config)
+    try:
+        store.add(config, {name: content for name, content in files.items() if name not in diagnosis}, lock)
+        if diagnosis:
+            add_diagnosis(store.load(config.hash), diagnosis, lock)
+    finally:
+        lock.release()
+
+
+def _diagnose(store: Store, config: RunConfig, request: DiagnosisRequest) -> Answer:
+    answer: Answer = {"finished": [], "found": [], "failed": {}, "busy": [], "interrupted": False}
+    try:
+        lock = store.lock(config)
+    except LockHeld:
+        return {**answer, "busy": [config.hash]}
+    try:
+        run = store.load(config.hash)
+        lacking = run.lacks(request)
+        if not lacking:
+            return {**answer, "finished": [run.id], "found": [run.id]}
+        run.diagnose(replace(request, parts=lacking), progress=False)
+        if run.lacks(request):
+            told = (
+                f"The diagnosis kept with run {run.id} was made with other layers or another seed, and has parts that "
+                "this request lacks, so it was not replaced. Ask for its parts too, or delete its folder 'diagnosis'."
+            )
+            return {**answer, "failed": {run.id: [told, ""]}}
+        return {**answer, "finished": [run.id]}
+    except (RecombineError, MemoryError, RuntimeError, OSError) as error:
+        told = str(error) if isinstance(error, RecombineError) else repr(error)
+        return {**answer, "failed": {config.hash: [told, traceback.format_exc()]}}
+    finally:
+        lock.release()
