@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +17,11 @@ from benchmarks.measure import Row, convolution_gemm_gflops, interleaved, median
 from benchmarks.reference_diagnostics import compare
 from benchmarks.reference_rendering import rendering
 from benchmarks.sweeping import sweep
-from recombine.training.loop import Loop
+from recombine.core.memory import keep_freed_memory
+from recombine.training.evaluation import Evaluator
+from recombine.training.session import Session
+from recombine.training.setup import Setup
+from recombine.training.trainer import Trainer
 from recombine.training.training_set import TrainingSet
 
 
@@ -147,20 +150,6 @@ def cnn(scale: Scale) -> Iterator[Row]:
     )
 
 
-class TakingTurns(Loop):
-    """The library's loop, in turns with other work: ten steps, then the other work ten times."""
-
-    def __init__(self, other: Callable[[], object], *args: Any) -> None:
-        super().__init__(*args)
-        self.other = other
-        self.step_seconds, self.other_seconds = list[float](), list[float]()
-
-    def _advance(self) -> None:
-        self.step_seconds.append(seconds(super()._advance))
-        if self.step % 10 == 0:
-            self.other_seconds += [seconds(self.other) for _ in range(10)]
-
-
 def _rates_in_turns(problem: rc.Task, scale: Scale) -> dict[str, float]:
     """GFLOP/s of a CNN's training steps and of large matrix products."""
     depth, width = scale.cnn
@@ -170,11 +159,16 @@ def _rates_in_turns(problem: rc.Task, scale: Scale) -> dict[str, float]:
     training = rc.recipe(
         "paper", examples={"cells": {"samples": scale.samples}}, steps=max(10, scale.steps), evaluate_cells=1
     )
-    loop = TakingTurns(lambda: torch.mm(left, right, out=out), [model], problem, [0], training, (), "cpu", None)
-    loop.run(checkpoint_seconds=1e9, progress=False)
+    keep_freed_memory()
+    trainer = Trainer([model], Setup.of(problem, training, device="cpu"), [0])
+    step_seconds, product_seconds = list[float](), list[float]()
+    while trainer.step < trainer.total:
+        step_seconds.append(seconds(trainer.advance))
+        if trainer.step % 10 == 0:
+            product_seconds += [seconds(lambda: torch.mm(left, right, out=out)) for _ in range(10)]
     return {
-        "gflops": 32 * cnn_mflop(depth, width) / 1000 / median(loop.step_seconds),
-        "gemm_gflops": 2e-9 * side**3 / median(loop.other_seconds),
+        "gflops": 32 * cnn_mflop(depth, width) / 1000 / median(step_seconds),
+        "gemm_gflops": 2e-9 * side**3 / median(product_seconds),
     }
 
 
@@ -262,15 +256,15 @@ class Attempt:
     reached: bool
 
 
-class TimedLoop(Loop):
-    """The library's loop, which also knows how long its evaluations took."""
+class TimedEvaluator(Evaluator):
+    """An evaluator that also knows how long its evaluations took."""
 
-    evaluating = 0.0
+    seconds = 0.0
 
-    def _evaluate(self) -> str:
+    def evaluate(self) -> str:
         started = time.perf_counter()
-        note = super()._evaluate()
-        self.evaluating += time.perf_counter() - started
+        note = super().evaluate()
+        self.seconds += time.perf_counter() - started
         return note
 
 
@@ -278,10 +272,11 @@ def _ours_to_error(problem: rc.Task, scale: Scale, seed: int) -> Attempt:
     depth, width = scale.cnn
     model = rc.decoders.CNN(problem, depth=depth, width=width).initialize(seed)
     training = rc.recipe("recommended", evaluate_every=10, evaluate_cells=10**6, stop_below=scale.error)
-    loop = TimedLoop([model], problem, [seed], training, (), "cpu", None)
-    loop.run(checkpoint_seconds=1e9, progress=False)
-    last = loop.state[0].history[-1]
-    return Attempt(loop.seconds - loop.evaluating, loop.step, last["id_mse"] <= scale.error)
+    session = Session([model], Setup.of(problem, training, device="cpu"), [seed])
+    session.evaluator = evaluator = TimedEvaluator(session.trainer)
+    session.run(progress=False)
+    last = evaluator.records[0].history[-1]
+    return Attempt(session.seconds - evaluator.seconds, session.trainer.step, last["id_mse"] <= scale.error)
 
 
 def _reference_to_error(problem: rc.Task, scale: Scale, seed: int) -> Attempt:

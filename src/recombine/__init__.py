@@ -32,15 +32,17 @@ if TYPE_CHECKING:
     from recombine.report.notebook import explore
     from recombine.runs import store
     from recombine.runs.config import RunConfig
+    from recombine.runs.run import Run
     from recombine.runs.store import Store
+    from recombine.runs.train import train, train_seeds
     from recombine.scoring.scores import score
-    from recombine.training.loop import train, train_seeds
     from recombine.training.recipe import recipe
 
 _HOME = {
     "Diagnosis": "recombine.diagnostics.diagnosis",
     "DiagnosisRequest": "recombine.diagnostics.request",
     "FactorSpace": "recombine.core.factors",
+    "Run": "recombine.runs.run",
     "RunConfig": "recombine.runs.config",
     "Store": "recombine.runs.store",
     "Task": "recombine.core.task",
@@ -48,8 +50,8 @@ _HOME = {
     "explore": "recombine.report.notebook",
     "recipe": "recombine.training.recipe",
     "score": "recombine.scoring.scores",
-    "train": "recombine.training.loop",
-    "train_seeds": "recombine.training.loop",
+    "train": "recombine.runs.train",
+    "train_seeds": "recombine.runs.train",
     "use": "recombine.core.plugins",
 }
 _MODULES = {
@@ -67,9 +69,9 @@ _MODULES = {
 }
 
 __all__ = [
-    "Diagnosis", "DiagnosisRequest", "FactorSpace", "RunConfig", "Store", "Task", "__version__", "decoders", "diagnose",
-    "diagnostics", "encodings", "errors", "explore", "factors", "figures", "holdouts", "recipe", "scenes", "score",
-    "store", "sweeps", "train", "train_seeds", "training", "use",
+    "Diagnosis", "DiagnosisRequest", "FactorSpace", "Run", "RunConfig", "Store", "Task", "__version__", "decoders",
+    "diagnose", "diagnostics", "encodings", "errors", "explore", "factors", "figures", "holdouts", "recipe", "scenes",
+    "score", "store", "sweeps", "train", "train_seeds", "training", "use",
 ]  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def test_the_effective_rank_of_every_factor_value_is_told(tmp_path):
     most = max(answer["effective_rank"]["y"])
     for command in (["train", *words], ["runs", "show", answer["run"]]):
         text = call(*command, "--out", tmp_path).stdout
-        [line] = [line for line in text.splitlines() if "effective rank of the maps of y" in line]
+        [line] = [line for line in text.splitlines() if "effective rank of y" in line]
         assert f"most {most:.2f}" in line
     assert "effective_rank" not in json.loads(call("train", *TINY, "--out", tmp_path, "--json").stdout)
 

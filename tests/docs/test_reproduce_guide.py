@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from recombine.cli.app import app
+from recombine.runs.estimate import Cost
 from recombine.studies.framework.profiles import PROFILES
 from recombine.studies.paper import r08_few_shot as few_shot
 from recombine.studies.paper import r09_scaling as scaling_study
@@ -43,7 +44,7 @@ def test_the_commands_are_ones(tmp_path, monkeypatch):
     commands = [line.split() for line in block.splitlines()]
     assert len(commands) == 3
     for _, *words in commands:
-        monkeypatch.setattr("recombine.runs.cost._measure", lambda config: 0.01)
+        monkeypatch.setattr("recombine.runs.estimate.measured", lambda *_: Cost(0.0, 0.01))
         done = CliRunner().invoke(app, [*words, *([] if "--dry-run" in words else ["--dry-run"])])
         assert done.exit_code == 0, done.output
     assert not any(tmp_path.iterdir())

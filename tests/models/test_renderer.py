@@ -10,7 +10,8 @@ from torch import nn
 import recombine as rc
 from recombine.core.errors import InputError
 from recombine.models.decoders import FactorRendered, FactorRenderer
-from recombine.models.fast_paths.quick_gradients import quick_low_rank, quick_prelu
+from recombine.models.fast_paths.low_rank import quick_low_rank
+from recombine.models.fast_paths.prelu import quick_prelu
 from recombine.models.forced_rendering.renderer import _whole_numbers, low_rank
 from recombine.training.loss_terms import Entropy, Variance
 

@@ -10,11 +10,13 @@ import recombine as rc
 from recombine.core.errors import InputError, TrainingDiverged
 from recombine.core.seeds import check_seed
 from recombine.training import Batch, recipe
-from recombine.training.loop import Loop
 from recombine.training.loss_terms import check_terms
 from recombine.training.losses.mse import MSE
-from recombine.training.objective import Single, Stacked
 from recombine.training.order import Order
+from recombine.training.program import Single, Stacked
+from recombine.training.session import Session
+from recombine.training.setup import Setup
+from recombine.training.trainer import Trainer
 from recombine.training.training_set import TrainingSet
 
 
@@ -219,8 +221,8 @@ def test_seeds_together_train_the_parts_the_model_has(task, change):
 @pytest.mark.parametrize("kind", [rc.decoders.MLP, rc.decoders.FactorRendered])
 def test_unchanged_decoders_take_the_quicker_way(task, kind):
     model = kind(rc.Task(task.scene, rc.encodings.OneHot(task.space), task.holdout), depth=2)
-    assert Stacked([model], MSE(), ())._quicker is not None
-    assert Stacked([model.double()], MSE(), ())._quicker is not None
+    assert Stacked([model], MSE(), ()).faster is not None
+    assert Stacked([model.double()], MSE(), ()).faster is not None
 
 
 class TanhCNN(rc.decoders.CNN):
@@ -243,7 +245,7 @@ class TanhMLP(rc.decoders.MLP):
 
 
 def quicker(model, *terms):
-    return Single(model, MSE(), terms)._quicker is not None
+    return Single(model, MSE(), terms).faster is not None
 
 
 @pytest.mark.parametrize(
@@ -278,7 +280,7 @@ def test_a_hook_on_all_modules_is_no_way_to_be_passed_over(task):
 def test_classes_that_build_or_compute_something_else_take_no_quicker_way(task):
     assert not quicker(TanhCNN(task))
     assert not quicker(SquashedCNN(task, depth=1, width=4))
-    assert Stacked([TanhMLP(task)], MSE(), ())._quicker is None
+    assert Stacked([TanhMLP(task)], MSE(), ()).faster is None
 
 
 def test_the_quicker_way_trains_a_cnn_to_the_same_weights(task, monkeypatch):
@@ -374,9 +376,9 @@ def test_one_diverging_seed_does_not_take_the_others_with_it(task):
     models = [rc.decoders.MLP(task, width=16).initialize(s) for s in (0, 1)]
     with torch.no_grad():
         next(models[0].parameters()).fill_(math.nan)
-    loop = Loop(models, task, [0, 1], fast(), [], "cpu", None)
-    loop.run(60.0, False)
-    failed, fine = loop.outcomes()
+    session = Session(models, Setup.of(task, fast(), device="cpu"), [0, 1])
+    session.run(progress=False)
+    failed, fine = session.outcomes()
     assert isinstance(failed, TrainingDiverged)
     alone = rc.train(rc.decoders.MLP(task, width=16), task, seed=1, training=fast())
     torch.testing.assert_close(weights(fine.model), weights(alone.model), rtol=1e-3, atol=1e-5)
@@ -479,19 +481,21 @@ def test_a_device_that_is_not_there_is_an_error(task):
 
 
 def test_the_loss_record_grows_with_the_steps_done_not_with_those_asked_for(task):
-    loop = Loop([rc.decoders.MLP(task, width=8)], task, [0], fast(steps=10**12), [], "cpu", None)
+    trainer = Trainer([rc.decoders.MLP(task, width=8)], Setup.of(task, fast(steps=10**12), device="cpu"), [0])
     for _ in range(3):
-        loop._advance()
-    assert loop.trace.shape[1] <= 1024
-    assert loop.trace[0, :3].isfinite().all()
-    loop._reserve_trace(5000)
-    assert loop.trace[0, :3].isfinite().all()
-    assert loop.trace[0, 3:].isnan().all()
+        trainer.advance()
+    trace = trainer.trace
+    assert trace.values.shape[1] <= 1024
+    assert trace.values[0, :3].isfinite().all()
+    trace.reserve(5000)
+    assert trace.values[0, :3].isfinite().all()
+    assert trace.values[0, 3:].isnan().all()
 
 
-def test_several_seeds_of_a_foreign_module_are_refused_with_advice(task):
-    with pytest.raises(InputError, match=r"Got Linear; train a module of your own seed by seed"):
-        rc.train_seeds.__wrapped__(nn.Linear(2, 2), task, [0, 1])  # past the type check that only tests have
+def test_several_seeds_of_a_foreign_module_need_a_factory(task):
+    with pytest.raises(InputError) as caught:
+        rc.train_seeds(nn.Linear(2, 2), task, [0, 1])
+    assert caught.value.key == "model"
 
 
 def test_seeds_must_differ(task):
@@ -506,8 +510,8 @@ def test_a_recipe_may_be_given_by_its_name(task):
 
 def test_the_time_of_a_step_is_measured_over_steps_alone(task, monkeypatch):
     clock = iter([0.0, 0.1, 0.5, 1.1, 2.0])
-    monkeypatch.setattr("recombine.training.loop.time.perf_counter", lambda: next(clock))
-    loop = Loop([rc.decoders.MLP(task, width=4)], task, [0], fast(steps=3), (), "cpu", None)
+    monkeypatch.setattr("recombine.training.trainer.time.perf_counter", lambda: next(clock))
+    trainer = Trainer([rc.decoders.MLP(task, width=4)], Setup.of(task, fast(steps=3), device="cpu"), [0])
     # two steps to warm up, two always, and as many as fit into a second, even beyond the end of a short run
-    assert loop.seconds_per_step(1.0) == 2.0 / 4
-    assert loop.step == 2 + 4
+    assert trainer.seconds_per_step(1.0) == 2.0 / 4
+    assert trainer.step == 2 + 4

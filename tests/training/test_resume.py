@@ -20,6 +20,7 @@ from recombine.core.errors import StoreError, TrainingInterrupted
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.training import recipe
+from recombine.training.trainer import Trainer
 
 RESULTS = ("model/model.safetensors", "scores.csv", "history.jsonl", "losses.safetensors")
 TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "training.kind=recommended",
@@ -34,9 +35,9 @@ WORKER = """
 import sys, time, json
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
-from recombine.training.loop import Loop
-advance = Loop._advance
-Loop._advance = lambda self: (time.sleep(0.004), advance(self))
+from recombine.training.trainer import Trainer
+advance = Trainer.advance
+Trainer.advance = lambda self: (time.sleep(0.004), advance(self))
 words, seeds, out = json.loads(sys.argv[1])
 Store(out).train([RunConfig.parse([*words, f"seed={s}"]) for s in seeds], checkpoint_seconds=0.0, device="cpu")
 """
@@ -235,11 +236,9 @@ def test_a_checkpoint_of_other_attributes_of_an_own_encoding_is_refused(task, tm
 
 
 def test_training_again_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
-    from recombine.training import loop
-
     config = RunConfig.parse([*MODELS["cnn"], "seed=0"])
     before = Store(tmp_path).train([config])[0].facts
-    advance, steps = loop.Loop._advance, []
+    advance, steps = Trainer.advance, []
 
     def interrupted(self):
         advance(self)
@@ -247,7 +246,7 @@ def test_training_again_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
         if self.step == 100:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(loop.Loop, "_advance", interrupted)
+    monkeypatch.setattr(Trainer, "advance", interrupted)
     with pytest.raises(TrainingInterrupted):
         Store(tmp_path).train([config], force=True)
     assert Store(tmp_path).load(config.hash).facts == before
@@ -258,15 +257,13 @@ def test_training_again_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
 
 
 def test_ctrl_c_while_a_run_is_scored_loses_no_step(tmp_path, monkeypatch):
-    from recombine.training import loop
-
     config = RunConfig.parse([*MODELS["cnn"], "seed=0"])
-    monkeypatch.setattr(loop, "WORTH_SAVING", 0.0)
+    monkeypatch.setattr("recombine.training.train.WORTH_SAVING", 0.0)
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr("recombine.training.session.score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             Store(tmp_path).train([config])
-    monkeypatch.setattr(loop.Loop, "_advance", lambda self: pytest.fail("a step is done again"))
+    monkeypatch.setattr(Trainer, "advance", lambda self: pytest.fail("a step is done again"))
     assert Store(tmp_path).train([config])[0].facts["steps"] == 150
 
 

@@ -57,7 +57,7 @@ def show_run(run: str, out: Out = Path("runs"), as_json: Json = False) -> None:
     say(f"run {stored.id} in {stored.path}")
     say(f"{facts['steps']} steps in {facts['seconds']} s on {facts['device']}, {facts['finished']}")
     say(json.dumps(stored.config.to_dict(), indent=2, ensure_ascii=False))
-    say(f"{stored.scores.summary()}{rank_lines(stored)}")
+    say(f"{stored.scores.summary()}{described_lines(stored)}")
 
 
 @command
@@ -81,11 +81,12 @@ def remove_runs(
         say(("Would delete " if dry_run else "Deleted ") + ", ".join(names) + ".")
 
 
-def rank_lines(run: StoredRun) -> str:
-    """A line per factor of a factor-rendered decoder; nothing for others."""
+def described_lines(run: StoredRun) -> str:
+    """What a decoder told about itself: a line per quantity and factor, with mean and maximum over its values."""
     return "".join(
-        f"\neffective rank of the maps of {name}: mean {sum(ranks) / len(ranks):.2f}, most {max(ranks):.2f}"
-        for name, ranks in run.effective_ranks.items()
+        f"\n{quantity.replace('_', ' ')} of {name}: mean {sum(numbers) / len(numbers):.2f}, most {max(numbers):.2f}"
+        for quantity, by_factor in run.described.items()
+        for name, numbers in by_factor.items()
     )
 
 

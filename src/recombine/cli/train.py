@@ -12,7 +12,7 @@ import typer
 from recombine.cli.command import command
 from recombine.cli.options import Device, DryRun, Json, Out, Seed
 from recombine.cli.output import say, show_json, show_table
-from recombine.cli.runs import METRICS, rank_lines, show_plan
+from recombine.cli.runs import METRICS, described_lines, show_plan
 
 
 def register(app: typer.Typer) -> None:
@@ -60,12 +60,12 @@ def train(
     for run in runs:
         run.verify()
     rows = [{"run": r.id, "path": str(r.path), "seed": r.config.seed, "steps": r.facts["steps"], **r.summary,
-             **({"effective_rank": r.effective_ranks} if r.effective_ranks else {})}
+             **r.described}
             for r in runs]  # fmt: skip
     if as_json:
         show_json(rows[0] if len(rows) == 1 else rows)
     elif len(runs) == 1:
-        say(f"run {runs[0].id} in {runs[0].path}\n{runs[0].scores.summary()}{rank_lines(runs[0])}")
+        say(f"run {runs[0].id} in {runs[0].path}\n{runs[0].scores.summary()}{described_lines(runs[0])}")
     else:
         show_table(rows, ["run", "seed", *METRICS])
 

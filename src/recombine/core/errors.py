@@ -109,18 +109,33 @@ class NotComputable(RecombineError):
         return self.reason
 
 
+class DivergenceCause(StrEnum):
+    """What made a loss NaN or infinite."""
+
+    TARGETS = "targets"  # targets that are not finite
+    INPUTS = "inputs"  # inputs that are not finite
+    LOSS = "loss"  # neither: the steps themselves
+
+
 class TrainingDiverged(RecombineError):
     """The loss of some seeds became NaN or infinite.
 
     Attributes:
         by_seed: Seed → explanation.
         finished: The runs of the seeds that were trained together with these and did not diverge.
+        causes: Seed → cause.
     """
 
-    def __init__(self, by_seed: Mapping[int, str], finished: Sequence[Any] = ()) -> None:
-        super().__init__(dict(by_seed), list(finished))
+    def __init__(
+        self,
+        by_seed: Mapping[int, str],
+        finished: Sequence[Any] = (),
+        causes: Mapping[int, DivergenceCause] | None = None,
+    ) -> None:
+        super().__init__(dict(by_seed), list(finished), dict(causes or {}))
         self.by_seed = dict(by_seed)
         self.finished = list(finished)
+        self.causes = dict(causes or {})
 
     def __str__(self) -> str:
         return "\n".join(self.by_seed.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -28,12 +29,18 @@ class Decoder(nn.Module):
     Attributes:
         stacks: Whether several seeds train faster together, as one batched program, than one after the other.
         inverse: Whether the network maps images to codes.
+        fast_paths: Methods that compute what `forward` computes, faster, see `recombine.models.fast_paths.choice`:
+            `training_forward(inputs)`, with first derivatives in reverse mode only; `stacked_forward(parameters,
+            inputs)` for several seeds at once: stacked parameters by name and inputs (seed, batch, …) → outputs
+            (seed, batch, …). Each class has its own; they are not inherited.
     """
 
     config: dict[str, Any]
     kind: ClassVar[str]
     stacks: ClassVar[bool] = False
     inverse: ClassVar[bool] = False
+    fast_paths: ClassVar[tuple[str, ...]] = ()
+    built_parts: list[tuple[Any, ...]]
 
     def __init__(self, shapes: Task | Shapes) -> None:
         super().__init__()
@@ -54,6 +61,14 @@ class Decoder(nn.Module):
     def as_output(self, image: Float[Tensor, "batch channel row column"]) -> Float[Tensor, "batch ..."]:
         """An image in the shape of the task's outputs: without the channel axis if they have none."""
         return image.squeeze(1) if len(self.shapes.output_shape) == 2 else image
+
+    def describe(self, names: Sequence[str]) -> dict[str, dict[str, list[float]]]:
+        """What is worth telling about the trained network besides its scores: quantity → factor → a number per value.
+
+        Args:
+            names: Names of the factors.
+        """
+        return {}
 
     def initialize(self: D, seed: int) -> D:
         """Set all weights to the seed's initial ones, leaving torch's global random state as it was."""

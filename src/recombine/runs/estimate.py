@@ -1,65 +1,127 @@
-"""How long a sweep will take: from stored runs of the same settings, else from a few steps of training."""
+"""How long runs will take: from the runs in a store, or from a few steps of one that is like them.
+
+Runs are alike if they have the same decoder, image, batch and number of input units. A busy machine takes longer.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import time
-from collections.abc import Sequence
-from statistics import mean
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 
 from recombine.core.errors import RecombineError
+from recombine.core.statistics import median
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.scoring.scores import score
-from recombine.training.loop import Loop
-
-LONG_ENOUGH = 0.05  # seconds of steps for each kind of batch
-BUDGET = 6.0  # seconds for all trials together; batches beyond it are taken to be like those tried
-
-
-def seconds(batches: Sequence[Sequence[RunConfig]], store: Store, workers: int) -> float:
-    """Estimated seconds to train all batches on so many workers."""
-    if not batches:
-        return 0.0
-    stored = _stored(store)
-    known: list[float | None] = [stored.get(batch[0].seedless_hash) for batch in batches]
-    tried: dict[tuple[str, int], float] = {}
-    until = time.monotonic() + BUDGET
-    for i, batch in enumerate(batches):
-        key = (batch[0].seedless_hash, len(batch))
-        if known[i] is None and (key in tried or time.monotonic() < until):
-            known[i] = tried[key] = tried[key] if key in tried else _trial(batch)
-    usual = mean([k for k in known if k is not None] or [0.0])
-    each = [usual if k is None else k for k in known]
-    return max(sum(each) / workers, max(each))
+from recombine.training.setup import Setup
+from recombine.training.trainer import Trainer
+from recombine.training.training_set import epoch_length
 
 
-def _stored(store: Store) -> dict[str, float]:
-    """Setting → seconds that a run of it took."""
-    found: dict[str, float] = {}
-    for run in store.ids():
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of making and scoring a run, and of each of its steps."""
+
+    fixed: float
+    per_step: float
+
+
+class Estimator:
+    """Estimates the time of runs in one process.
+
+    Args:
+        store: Its runs are looked at first.
+        measure: Seconds of steps to measure for each sort of run.
+        budget: Seconds for all measurements together; runs beyond it are taken to be like those measured.
+        threads: Of the process; those of this one unless given.
+    """
+
+    def __init__(
+        self, store: Store, *, measure: float = 0.3, budget: float = math.inf, threads: int | None = None
+    ) -> None:
+        self._measure, self._threads = measure, threads
+        self._until = time.monotonic() + budget
+        self._known: dict[str, Cost] = {}
+        for kind, values in _stored(store).items():
+            self._known[kind] = Cost(0.0, median(values))
+
+    def seconds(self, configs: Iterable[RunConfig]) -> list[float]:
+        """Of every run, each by itself."""
+        return self.of_batches([[config] for config in configs])
+
+    def of_batches(self, batches: Sequence[Sequence[RunConfig]]) -> list[float]:
+        """Of every batch of configurations that differ in their seeds and are trained together."""
+        found = [self._of_batch(batch) for batch in batches]
+        known = [seconds for seconds in found if seconds is not None]
+        usual = sum(known) / len(known) if known else 0.0
+        return [usual if seconds is None else seconds for seconds in found]
+
+    def on_workers(self, batches: Sequence[Sequence[RunConfig]], workers: int) -> float:
+        """Of all batches side by side on so many workers."""
+        each = self.of_batches(batches)
+        return max(sum(each) / workers, max(each)) if each else 0.0
+
+    def _of_batch(self, batch: Sequence[RunConfig]) -> float | None:
+        """None if there is no time left to find out."""
+        alone, together = kind_of(batch[0]), f"{kind_of(batch[0])} × {len(batch)}"
+        if alone not in self._known and together not in self._known:
+            if time.monotonic() >= self._until:
+                return None
+            self._known[together] = measured(batch, self._measure, self._threads)
+        cost = self._known[alone] if alone in self._known else self._known[together]
+        return len(batch) * cost.fixed + total_steps(batch[0]) * cost.per_step
+
+
+def total_steps(config: RunConfig) -> int:
+    """The steps a run takes unless it stops early."""
+    training = config.recipe()
+    return training.total_steps(0 if training.steps is not None else epoch_length(config.task(), training))
+
+
+def kind_of(config: RunConfig) -> str:
+    """What runs of one speed have in common."""
+    image = [config.scene["kind"], config.scene["factors"]]
+    return json.dumps([image, config.encoding, config.decoder, config.training["batch"]], sort_keys=True)
+
+
+def _stored(store: Store) -> dict[str, list[float]]:
+    """Kind of run → seconds per step of each that is stored."""
+    found: dict[str, list[float]] = {}
+    for name in store.ids():
         try:
-            stored = store.load(run)
-        except RecombineError:
+            run = store.load(name)
+        except RecombineError:  # unfinished, damaged or of a plug-in that is not here
             continue
-        key = stored.config.seedless_hash
-        found[key] = max(found.get(key, 0.0), float(stored.facts["seconds"]))
+        if run.facts["steps"]:
+            found.setdefault(kind_of(run.config), []).append(run.facts["seconds"] / run.facts["steps"])
     return found
 
 
-def _trial(batch: Sequence[RunConfig]) -> float:
-    """Train a batch for a few steps with one thread, as a sweep would, score one seed, and count both up."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        task, recipe = batch[0].task(), batch[0].recipe()
+def measured(batch: Sequence[RunConfig], at_least: float, threads: int | None = None) -> Cost:
+    """Train a batch for a few steps and score one seed; nothing is written."""
+    with _threads(threads):
         started = time.perf_counter()
-        models = [config.model(task).initialize(config.seed) for config in batch]
-        loop = Loop(models, task, [c.seed for c in batch], recipe, (), "cpu", None, stacked=models[0].stacks)
-        made = time.perf_counter()
+        task, recipe = batch[0].task(), batch[0].recipe()
+        models = [config.model(task) for config in batch]
+        trainer = Trainer(
+            models, Setup.of(task, recipe, device="cpu"), [c.seed for c in batch], stacked=models[0].stacks
+        )
         score(models[0], task)
-        scored = time.perf_counter()
-        return made - started + len(batch) * (scored - made) + loop.total * loop.seconds_per_step(LONG_ENOUGH)
+        fixed = time.perf_counter() - started
+        return Cost(fixed, trainer.seconds_per_step(at_least))
+
+
+@contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)

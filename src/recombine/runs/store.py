@@ -41,11 +41,12 @@ from recombine.core.files import (
 )
 from recombine.core.lock import Lock
 from recombine.core.task import Task
-from recombine.models.decoders import Decoder, FactorRendered, load
+from recombine.models.decoders import Decoder, load
 from recombine.runs.config import DEFAULTS, RunConfig
+from recombine.runs.run import Run
+from recombine.runs.train import train_seeds
 from recombine.scoring.scores import Scores
 from recombine.training.checkpoint import discard, steps_done
-from recombine.training.loop import Run, train_seeds
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
@@ -55,7 +56,7 @@ FORMAT = "recombine-run-2"
 RUN_ID = re.compile(r"[0-9a-f]{16}")
 RESULTS = ("config.json", "model/config.json", "model/model.safetensors", "scores.csv", "history.jsonl",
            "losses.safetensors")  # fmt: skip
-FACTS = ("run", "config", "summary", "steps", "loss_names", "seconds", "finished", "device", "files")
+FACTS = ("run", "config", "summary", "steps", "loss_names", "described", "seconds", "finished", "device", "files")
 NEW = ".new"  # where results are put together before they replace what was there
 PASSING = re.compile(r"(next-)?checkpoint\.safetensors|\.lock.*|(.*/)?\..*\.part")  # files of a run at work, or killed
 DIAGNOSIS = re.compile(r"diagnosis/[^/]+\.(json|csv|safetensors)")
@@ -88,12 +89,9 @@ class StoredRun:
         return load(self._verified("model/model.safetensors").parent)
 
     @property
-    def effective_ranks(self) -> dict[str, list[float]]:
-        """Factor → effective rank of each value's map (mean over channels); empty for decoders that draw none."""
-        if not isinstance(self.model, FactorRendered):
-            return {}
-        ranks = self.model.renderer.effective_ranks().detach().mean(-1).split(self.model.renderer.factor_sizes)
-        return {name: values.tolist() for name, values in zip(self.task.space.names, ranks)}
+    def described(self) -> dict[str, Any]:
+        """What the decoder told about itself (`Decoder.describe`), such as the effective ranks of a renderer's maps."""
+        return self.facts["described"]
 
     @cached_property
     def scores(self) -> Scores:
@@ -332,6 +330,7 @@ class Store:
                 "steps": run.steps,
                 "stopped_early": run.stopped_early,
                 "loss_names": run.loss_names,
+                "described": run.model.describe(run.task.space.names),
                 "seconds": round(run.seconds, 3),
                 "finished": datetime.now(UTC).isoformat(timespec="seconds"),
                 "device": str(next(run.model.parameters()).device),

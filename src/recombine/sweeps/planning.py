@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from recombine.runs import estimate
 from recombine.runs.config import RunConfig
+from recombine.runs.estimate import Estimator
 from recombine.runs.store import Store
 from recombine.sweeps import manifest
 from recombine.sweeps.engines.choice import LOCAL, start_engine
@@ -65,5 +65,5 @@ def plan(spec: Sweep, store: Store, engine: str, options: EngineOptions, *, any_
     jobs = batches([config for config in spec.configs if config.hash not in stored])
     here = options if engine in LOCAL else replace(options, needs=Needs(), address=None, shared=False)
     workers = start_engine(engine if engine in LOCAL else "processes", here).capacity()
-    seconds = estimate.seconds(jobs, store, workers)
+    seconds = Estimator(store, measure=0.05, budget=6.0, threads=1).on_workers(jobs, workers)
     return SweepPlan(spec.configs, stored, len(jobs), workers, seconds, spec.notes)

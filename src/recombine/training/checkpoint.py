@@ -1,8 +1,7 @@
-"""Checkpoints: one safetensors file per seed, replaced atomically, from which a killed run goes on bit for bit."""
+"""The file of a checkpoint: one safetensors file per seed, replaced atomically."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -11,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from recombine.core.errors import StoreError
-from recombine.core.files import digest, read_metadata, read_tensors, write_tensors
+from recombine.core.files import read_metadata, read_tensors, write_tensors
 
 FORMAT = "recombine-checkpoint-1"
 
@@ -126,24 +124,3 @@ def steps_done(path: Path) -> int | None:
     with _advised():
         metadata = read_metadata(path)
     return _facts(path, metadata)["step"]
-
-
-def settings(part: object) -> list[Any]:
-    """What tells two objects of one class apart: configuration, and public attributes that are plain or tensors."""
-    public = {k: v for k, v in getattr(part, "__dict__", {}).items() if not k.startswith("_") and k != "training"}
-    told = {name: _told(value) for name, value in {**public, "config": getattr(part, "config", None)}.items()}
-    return [type(part).__qualname__, {name: text for name, text in told.items() if text is not None}]
-
-
-def _told(value: object, depth: int = 8) -> str | None:
-    """Numbers, text and arrays, also in lists and dictionaries, as text; None for anything else."""
-    if isinstance(value, Tensor):
-        return digest({"": value.detach().cpu()}, {})
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
-    if value is None or isinstance(value, bool | int | float | str):
-        return repr(value)
-    if isinstance(value, list | tuple | dict) and depth:
-        entries = [_told(entry, depth - 1) for entry in (value.items() if isinstance(value, dict) else value)]
-        return None if None in entries else repr(entries)
-    return None

@@ -14,7 +14,8 @@ from recombine.core.errors import InputError
 from recombine.core.registry import Count
 from recombine.core.task import Shapes, Task
 from recombine.models.decoder import DECODERS, Decoder
-from recombine.models.fast_paths.quick_gradients import quick_convolutions
+from recombine.models.fast_paths.choice import parts_of
+from recombine.models.fast_paths.convolutions import quick_convolutions
 
 FIRST_SIDE = 7
 
@@ -37,6 +38,8 @@ class CNN(Decoder):
         width: Channels of every hidden layer.
     """
 
+    fast_paths = ("training_forward",)
+
     def __init__(self, shapes: Task | Shapes, depth: Count = 4, width: Count = 64) -> None:
         super().__init__(shapes)
         layers: OrderedDict[str, nn.Module] = OrderedDict()
@@ -58,6 +61,7 @@ class CNN(Decoder):
         self.layers = nn.Sequential(layers)
         self.out = SameConvolution(width, channels)
         self.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue] (torch types it keyword-only)
+        self.built_parts = parts_of(self)
 
     def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch *channel row column"]:
         self.check_input(code, (self.shapes.code_size,), "codes")

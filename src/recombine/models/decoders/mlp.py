@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from recombine.core.registry import Count
 from recombine.core.task import Shapes, Task
 from recombine.models.decoder import DECODERS, Decoder
+from recombine.models.fast_paths.choice import parts_of
 
 
 @DECODERS.register("mlp")
@@ -19,6 +20,7 @@ class MLP(Decoder):
     """`depth` hidden ReLU layers of `width` units, linear to outputs of any shape (MLP(d, h) of Liang et al. 2025)."""
 
     stacks = True
+    fast_paths = ("stacked_forward",)
 
     def __init__(self, shapes: Task | Shapes, depth: Count = 3, width: Count = 256) -> None:
         super().__init__(shapes)
@@ -33,6 +35,7 @@ class MLP(Decoder):
             )
         )
         self.out = nn.Linear(width, math.prod(self.shapes.output_shape))
+        self.built_parts = parts_of(self)
 
     def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch ..."]:
         self.check_input(code, (self.shapes.code_size,), "codes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -15,7 +16,9 @@ from recombine.core.errors import InputError
 from recombine.core.registry import Count
 from recombine.core.task import Shapes, Task
 from recombine.models.decoder import DECODERS, Decoder
-from recombine.models.fast_paths.quick_gradients import quick_low_rank, quick_prelu
+from recombine.models.fast_paths.choice import parts_of
+from recombine.models.fast_paths.low_rank import quick_low_rank
+from recombine.models.fast_paths.prelu import quick_prelu
 from recombine.models.forced_rendering.renderer import FactorRenderer
 
 ACTIVATIONS = {"prelu": nn.PReLU, "relu": nn.ReLU, "gelu": nn.GELU}
@@ -41,6 +44,7 @@ class FactorRendered(Decoder):
     """
 
     stacks = True
+    fast_paths = ("stacked_forward",)
 
     def __init__(
         self,
@@ -76,6 +80,12 @@ class FactorRendered(Decoder):
             parts += [("pad", nn.ReplicationPad2d(1))] if replicate else []
             layers[str(i)] = nn.Sequential(OrderedDict([*parts, ("conv", convolution)]))
         self.layers = nn.Sequential(layers)
+        self.built_parts = parts_of(self)
+
+    def describe(self, names: Sequence[str]) -> dict[str, dict[str, list[float]]]:
+        """`effective_rank`: factor → effective rank of each value's map, mean over channels."""
+        ranks = self.renderer.effective_ranks().detach().mean(-1).split(self.renderer.factor_sizes)
+        return {"effective_rank": {name: values.tolist() for name, values in zip(names, ranks)}}
 
     def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch *channel row column"]:
         self.check_input(code, (self.shapes.code_size,), "codes")

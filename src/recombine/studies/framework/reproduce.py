@@ -24,7 +24,7 @@ from recombine.core.errors import InputError, RecombineError, TrainingInterrupte
 from recombine.core.progress import ProgressBar
 from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
-from recombine.runs.cost import Costs
+from recombine.runs.estimate import Estimator
 from recombine.runs.store import Store
 from recombine.studies.framework.edition_1 import CLAIMS
 from recombine.studies.framework.output import Output
@@ -276,7 +276,7 @@ def plan(words: Iterable[str], profile: Profile, out: Path, seeds: int | None = 
     output = Output(out, profile.name)
     chosen = select(words, discover())
     numbers = _seeds(profile, seeds)
-    costs = Costs(output.store)
+    estimator = Estimator(output.store)
     seen: set[RunConfig] = set()
     plans = []
     with ProgressBar("estimating", len(chosen)) as bar:
@@ -285,9 +285,9 @@ def plan(words: Iterable[str], profile: Profile, out: Path, seeds: int | None = 
             configs = [config for config in dict.fromkeys(study.configs(profile, numbers)) if config not in seen]
             seen |= set(configs)
             missing = [config for config in configs if not output.store.is_finished(config)]
-            times = costs.seconds(missing)
+            times = estimator.seconds(missing)
             more = study.more_expected(profile, numbers) if missing else 0
-            each = sum(costs.seconds(configs)) / len(configs) if more else 0.0
+            each = sum(estimator.seconds(configs)) / len(configs) if more else 0.0
             finished, seconds = len(configs) - len(missing), sum(times) + more * each
             plans.append(Plan(study.key, study.results, len(configs), finished, more, seconds, tuple(missing)))
     return plans

@@ -1,7 +1,6 @@
-"""Gradients written by hand, for training: fewer passes over memory than autograd makes.
+"""A stack of convolutions with a gradient written by hand: fewer passes over memory than autograd makes.
 
-Each function gives what its plain counterpart gives. They have first derivatives in reverse mode only, which is all
-that training needs.
+It has first derivatives in reverse mode only, which is all that training needs.
 """
 
 from __future__ import annotations
@@ -14,68 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from recombine.models.forced_rendering.renderer import SHORTEST
-
-
-class _LowRank(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, strengths: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        squares = [torch.linalg.vecdot(v, v).clamp_(min=SHORTEST**2) for v in (rows, columns)]
-        scale = squares[0].rsqrt() * squares[1].rsqrt()
-        weights = strengths * scale
-        ctx.save_for_backward(rows, columns, weights, scale, *squares)
-        return (rows * weights.unsqueeze(-1)).mT @ columns
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        rows, columns, weights, scale, *squares = ctx.saved_tensors
-        (gradient,) = gradients
-        along_rows, along_columns = columns @ gradient.mT, rows @ gradient
-        of_weights = torch.linalg.vecdot(rows, along_rows)
-        pull = -(of_weights * weights)  # back to where the length does not change
-        found = []
-        for vectors, along, square in ((rows, along_rows, squares[0]), (columns, along_columns, squares[1])):
-            long = square > SHORTEST**2
-            found.append(along.mul_(weights.unsqueeze(-1)).addcmul_(vectors, (pull / square * long).unsqueeze(-1)))
-        return of_weights * scale, found[0], found[1]
-
-
-def quick_low_rank(
-    strengths: Float[Tensor, "*shape mode"],
-    rows: Float[Tensor, "*shape mode row"],
-    columns: Float[Tensor, "*shape mode column"],
-) -> Float[Tensor, "*shape row column"]:
-    """`recombine.models.forced_rendering.renderer.low_rank`."""
-    return _LowRank.apply(strengths, rows, columns)  # pyright: ignore[reportReturnType]
-
-
-class _PReLU(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, slope: Tensor) -> Tensor:
-        ctx.save_for_backward(values, slope)
-        return torch.ops.aten._prelu_kernel(values, slope)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        values, slope = ctx.saved_tensors
-        (gradient,) = gradients
-        above = torch.ops.aten.threshold_backward(gradient, values, 0)
-        below = gradient - above
-        of_slope = (values * below).sum(0)
-        return above.addcmul_(below, slope), of_slope
-
-
-def quick_prelu(
-    image: Float[Tensor, "batch channel row column"], slope: Float[Tensor, " channel"]
-) -> Float[Tensor, "batch channel row column"]:
-    """`torch.nn.functional.prelu`, whose own backward pass is several times slower, of an image in channels-last order.
-
-    The image is seen as a matrix with whole image rows as its rows, so that the slopes, too, are long vectors.
-    """
-    batch, channels, rows, columns = image.shape
-    matrix = image.permute(0, 2, 3, 1).reshape(batch * rows, columns * channels)
-    found = _PReLU.apply(matrix, slope.to(image.dtype).repeat(columns))
-    return found.view(batch, rows, columns, channels).permute(0, 3, 1, 2)  # pyright: ignore
+from recombine.models.fast_paths.torch_internals import convolution_backward, relu_backward_into
 
 
 class _Convolutions(torch.autograd.Function):
@@ -104,11 +42,11 @@ class _Convolutions(torch.autograd.Function):
         gradient, of_last = _from_few_channels(gradient, units[-1], last)
         found = [of_last_bias, of_last]  # of the parameters, from the last to the first
         for kernel, below, above in zip(kernels[::-1], units[-2::-1], units[:0:-1]):
-            gradient = torch.ops.aten.threshold_backward.grad_input(gradient, above, 0, grad_input=gradient)
+            gradient = relu_backward_into(gradient, above, 0, grad_input=gradient)
             found.append(gradient.sum((2, 3)).sum(0))  # quicker than all at once
             doubles = _doubles(kernel)
             stride = [2, 2] if doubles else [1, 1]
-            gradient, of_kernel, _ = torch.ops.aten.convolution_backward(
+            gradient, of_kernel, _ = convolution_backward(
                 gradient, below, kernel, None, stride, [1, 1], [1, 1], doubles, [0, 0], 1, [True, True, False]
             )
             found.append(of_kernel)

@@ -1,0 +1,41 @@
+"""PReLU with a gradient written by hand: torch's own is several times slower."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from recombine.models.fast_paths.torch_internals import relu_backward
+
+
+class _PReLU(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, slope: Tensor) -> Tensor:
+        ctx.save_for_backward(values, slope)
+        return F.prelu(values, slope)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        values, slope = ctx.saved_tensors
+        (gradient,) = gradients
+        above = relu_backward(gradient, values, 0)
+        below = gradient - above
+        of_slope = (values * below).sum(0)
+        return above.addcmul_(below, slope), of_slope
+
+
+def quick_prelu(
+    image: Float[Tensor, "batch channel row column"], slope: Float[Tensor, " channel"]
+) -> Float[Tensor, "batch channel row column"]:
+    """`torch.nn.functional.prelu`, whose own backward pass is several times slower, of an image in channels-last order.
+
+    The image is seen as a matrix with whole image rows as its rows, so that the slopes, too, are long vectors.
+    """
+    batch, channels, rows, columns = image.shape
+    matrix = image.permute(0, 2, 3, 1).reshape(batch * rows, columns * channels)
+    found = _PReLU.apply(matrix, slope.to(image.dtype).repeat(columns))
+    return found.view(batch, rows, columns, channels).permute(0, 3, 1, 2)  # pyright: ignore

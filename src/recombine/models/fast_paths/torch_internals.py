@@ -1,0 +1,31 @@
+"""What is used of torch beyond its public interface, in one place. Where torch lacks it, no fast path is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+relu_backward: Callable[..., Any]
+relu_backward_into: Callable[..., Any]
+convolution_backward: Callable[..., Any]
+any_global_hook: Callable[[], Any]
+
+try:
+    any_global_hook = nn.modules.module._has_any_global_hook
+    relu_backward = torch.ops.aten.threshold_backward
+    relu_backward_into = torch.ops.aten.threshold_backward.grad_input
+    convolution_backward = torch.ops.aten.convolution_backward
+    AVAILABLE = all(hasattr(nn.Module(), name) for name in HOOKS)
+except AttributeError:  # another torch; plain autograd does the same
+    AVAILABLE = False
+
+
+def is_changed(module: nn.Module) -> bool:
+    """Whether a single module is hooked, compiled, or has a forward pass of its own that its class has not."""
+    hooked = any(getattr(module, name) for name in HOOKS)
+    return hooked or "forward" in vars(module) or getattr(module, "_compiled_call_impl", None) is not None

@@ -1,0 +1,128 @@
+"""Train a model on a task.
+
+run = rc.train(model, task, seed=0)                       # the paper's recipe
+run = rc.train(model, task, seed=0, training=rc.recipe("recommended", examples={"single_factor": {}}))
+runs = rc.train_seeds(model, task, range(8))              # as one batched program where that is faster
+runs = rc.train_seeds(lambda seed: MyModule(), task, range(8))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from recombine.core.errors import InputError, TrainingDiverged
+from recombine.core.task import Task
+from recombine.models.decoders import Decoder
+from recombine.runs.run import Run
+from recombine.training.callbacks import Callback
+from recombine.training.loss_terms import LossTerm
+from recombine.training.recipe import Training
+from recombine.training.setup import LossFunction, MakeOptimizer, Setup
+from recombine.training.train import Keeping, MakeModel, copies_of, seeded, train_many, train_one
+
+
+def train(
+    model: nn.Module,
+    task: Task,
+    *,
+    seed: int = 0,
+    training: Training | str | None = None,
+    loss: LossFunction | None = None,
+    optimizer: MakeOptimizer | None = None,
+    terms: Sequence[LossTerm] = (),
+    callbacks: Sequence[Callback] = (),
+    fresh: bool = True,
+    device: str | torch.device = "auto",
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: bool | None = None,
+) -> Run:
+    """Train a model in place on a task's ID combinations; a `Decoder` is left in evaluation mode.
+
+    Args:
+        model: A decoder, or any module from the task's inputs to its targets.
+        task: What to learn.
+        seed: Decides initial weights, drawn examples and their order.
+        training: The recipe, or its name; the paper's unless given.
+        loss: In place of the recipe's: a `Loss`, or a function (outputs, targets) → number.
+        optimizer: In place of the recipe's: a function (parameters, learning_rate) → torch optimizer. The recipe's
+            schedule sets the learning rate of its parameter groups at every step.
+        terms: Loss terms added to the loss.
+        callbacks: Told what happens, see `recombine.training.Callback`.
+        fresh: Start a `Decoder` from the seed's initial weights; otherwise, and for any other module, from the
+            weights it has.
+        device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        checkpoint: File to save the state to every `checkpoint_seconds` and on Ctrl-C, and to go on from. It is refused
+            if the seed, the recipe, the task, the model or the terms are others: by their classes, configurations and
+            public attributes that are numbers, text or tensors (a name with a leading underscore is private).
+        checkpoint_seconds: See checkpoint.
+        progress: Show a progress bar; by default only on a terminal.
+
+    Raises:
+        TrainingDiverged: If the loss becomes NaN or infinite.
+        TrainingInterrupted: On Ctrl-C or SIGTERM, after saving.
+    """
+    setup = Setup.of(task, training, loss=loss, optimizer=optimizer, terms=terms, device=device, callbacks=callbacks)
+    if fresh and isinstance(model, Decoder):
+        model.initialize(seed)
+    keeping = Keeping(None if checkpoint is None else [checkpoint], checkpoint_seconds)
+    return Run.of(train_one(model, setup, seed, keeping, progress=progress))
+
+
+def train_seeds(
+    model: Decoder | MakeModel,
+    task: Task,
+    seeds: Iterable[int],
+    *,
+    training: Training | str | None = None,
+    loss: LossFunction | None = None,
+    optimizer: MakeOptimizer | None = None,
+    terms: Sequence[LossTerm] = (),
+    callbacks: Sequence[Callback] = (),
+    device: str | torch.device = "auto",
+    checkpoints: Sequence[str | Path] | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: bool | None = None,
+    together: bool | None = None,
+) -> list[Run]:
+    """Train a model per seed.
+
+    Args:
+        model: A decoder, of which copies are trained from each seed's initial weights while it stays as it is; or a
+            function that makes a module for a seed. It is called with torch's random numbers set to the seed, so that
+            a module with random initial weights has each seed's own.
+        seeds: One run each.
+        together: Train all seeds as one batched program. By default where that is faster (`model.stacks`) and
+            all seeds stand at the same step. Results equal single runs up to rounding: the losses of the first steps
+            agree to 1e-5 relative; later ones drift apart as rounding grows, by less than seeds differ.
+        task, training, loss, optimizer, terms, callbacks, device, checkpoint_seconds, progress: As in `train`.
+        checkpoints: One file per seed, see `train`.
+    """
+    make = _maker(model)
+    setup = Setup.of(task, training, loss=loss, optimizer=optimizer, terms=terms, device=device, callbacks=callbacks)
+    stacks = isinstance(model, Decoder) and model.stacks and setup.can_stack
+    keeping = Keeping(checkpoints, checkpoint_seconds)
+    try:
+        results = train_many(
+            make, setup, list(seeds), keeping, together=stacks if together is None else together, progress=progress
+        )
+    except TrainingDiverged as error:
+        finished = [Run.of(result) for result in error.finished]
+        raise TrainingDiverged(error.by_seed, finished, error.causes) from error
+    return [Run.of(result) for result in results]
+
+
+def _maker(model: Decoder | MakeModel) -> MakeModel:
+    if isinstance(model, Decoder):
+        return copies_of(model)
+    if isinstance(model, nn.Module) or not callable(model):
+        raise InputError(
+            "Several seeds need several initial weights: give a decoder (recombine.decoders), or a function that makes "
+            f"a module for a seed, such as lambda seed: MyModule(). Got {type(model).__name__}.",
+            "model",
+        )
+    return seeded(model)

@@ -1,0 +1,33 @@
+"""What every callback may do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from recombine.training.result import TrainingResult
+
+
+class Callback:
+    """Is told what happens during a training; nothing it does changes the result. Override what you need.
+
+        class Print(Callback):
+            def on_evaluate(self, seed, row):
+                print(seed, row["step"], row["id_mse"])
+
+    An exception raised by a callback ends the training.
+    """
+
+    def on_start(self, seeds: Sequence[int], step: int, total: int) -> None:
+        """Training begins, or goes on from a checkpoint.
+
+        Args:
+            seeds: The seeds that are trained together.
+            step: Steps done already.
+            total: Steps of the whole run.
+        """
+
+    def on_evaluate(self, seed: int, row: Mapping[str, float | int]) -> None:
+        """A seed was evaluated; `row` is the new row of its history: step, learning_rate, loss, id_mse, ood_mse, …"""
+
+    def on_end(self, result: TrainingResult) -> None:
+        """A seed is trained and scored. Not called for a seed that diverged or was interrupted."""

@@ -1,0 +1,145 @@
+"""Saving a training and going on from where it was saved, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recombine.core.errors import InputError, StoreError
+from recombine.training.checkpoint import Checkpoint, Snapshot
+from recombine.training.evaluation import Evaluator
+from recombine.training.fingerprint import fingerprint
+
+SHARED = "shared."  # before the names of what the optimizer keeps for all seeds together
+
+
+class Checkpointing:
+    """Keeps the state of a training in one file per seed.
+
+    Args:
+        evaluator: The training's, which knows its trainer.
+        paths: One file per seed; none if nothing is to be kept.
+    """
+
+    def __init__(self, evaluator: Evaluator, paths: Sequence[str | Path] | None) -> None:
+        self.evaluator, self.trainer = evaluator, evaluator.trainer
+        self.files = [Checkpoint(Path(path), fingerprint(self.trainer, i)) for i, path in enumerate(paths or [])]
+
+    def check_places(self) -> None:
+        """Raise now, and not at the first save, if a file cannot be there."""
+        for file in self.files:
+            file.check_place()
+
+    def save(self) -> None:
+        """Write the checkpoint of every seed that has not diverged."""
+        self.evaluator.check_finite()
+        kept = [(file, i) for i, file in enumerate(self.files) if self.evaluator.records[i].diverged is None]
+        for file, i in kept:
+            file.prepare(self._snapshot(i))
+        for file, _ in kept:
+            file.adopt()
+
+    def resume(self) -> None:
+        """Take up the seeds' snapshots, which stand at one step, or start at step 0."""
+        snapshots = [s for s in (file.read() for file in self.files) if s is not None]
+        if not snapshots:
+            return
+        assert len(snapshots) == len(self.trainer.seeds)
+        assert len({s.facts["step"] for s in snapshots}) == 1
+        try:
+            self.trainer.step = self.evaluator.checked = snapshots[0].facts["step"]
+            _set_random_state(snapshots[0].tensors, self.trainer.setup.device)
+            with torch.no_grad():
+                for i, snapshot in enumerate(snapshots):
+                    self._restore(i, snapshot)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise StoreError(
+                f"{self.files[0].path} does not fit the run it names ({error}). Delete it, or train with --force."
+            ) from error
+
+    def _snapshot(self, index: int) -> Snapshot:
+        trainer, record = self.trainer, self.evaluator.records[index]
+        tensors = {f"model.{name}": t for name, t in self.evaluator.weights(index).items()}
+        tensors["trace"] = trainer.trace.of_seed(index, trainer.step)
+        tensors |= _random_state(trainer.setup.device)
+        slots, numbers = self._optimizer_state(index)
+        facts = {
+            "step": trainer.step,
+            "history": record.history,
+            "best": record.best,
+            "without_improvement": record.without_improvement,
+            "stopped": record.stopped,
+            "optimizer": numbers,
+        }
+        return Snapshot({**tensors, **slots}, facts)
+
+    def _restore(self, index: int, snapshot: Snapshot) -> None:
+        trainer, record, facts = self.trainer, self.evaluator.records[index], snapshot.facts
+        record.history, record.best = [dict(row) for row in facts["history"]], facts["best"]
+        record.without_improvement = facts["without_improvement"]
+        trace = snapshot.tensors["trace"]
+        if len(trace) != trainer.step:
+            raise ValueError(f"it stands at step {trainer.step} but has the losses of {len(trace)}")
+        trainer.trace.reserve(trainer.step)
+        trainer.trace.of_seed(index, trainer.step).copy_(trace)
+        for name, target in trainer.program.tensors(index).items():
+            target.copy_(snapshot.tensors[f"model.{name}"])
+        if facts["stopped"]:
+            self.evaluator.stop(index)
+        self._restore_optimizer(index, snapshot)
+
+    def _optimizer_state(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """What the optimizer remembers of a seed: tensors, and plain numbers, by parameter and slot."""
+        tensors: dict[str, Tensor] = {}
+        numbers: dict[str, Any] = {}
+        for name, parameter in self.trainer.program.parameters.items():
+            for slot, value in self.trainer.optimizer.state[parameter].items():
+                key = f"optimizer.{name}.{slot}"
+                if isinstance(value, Tensor) and value.shape == parameter.shape:
+                    tensors[key] = self.trainer.program.seed_part(value, index)
+                elif isinstance(value, Tensor):  # of all seeds, such as a count of steps
+                    tensors[f"{SHARED}{key}"] = value
+                elif value is None or isinstance(value, bool | int | float):
+                    numbers[key] = value
+                else:
+                    kind = type(self.trainer.optimizer).__name__
+                    raise InputError(
+                        f"{kind} keeps a {type(value).__name__} ({slot!r}), which no checkpoint can hold. Train "
+                        "without checkpoints, or choose another optimizer.",
+                        "optimizer",
+                    )
+        return tensors, numbers
+
+    def _restore_optimizer(self, index: int, snapshot: Snapshot) -> None:
+        program, optimizer = self.trainer.program, self.trainer.optimizer
+        for key, saved in {**snapshot.tensors, **snapshot.facts["optimizer"]}.items():
+            if not key.removeprefix(SHARED).startswith("optimizer."):
+                continue
+            name, _, slot = key.removeprefix(SHARED).removeprefix("optimizer.").rpartition(".")
+            parameter = program.parameters[name]
+            state = optimizer.state[parameter]
+            if not isinstance(saved, Tensor):
+                state[slot] = saved
+            elif key.startswith(SHARED):
+                state[slot] = saved.clone()
+            else:
+                if slot not in state:
+                    state[slot] = torch.zeros_like(parameter)
+                program.seed_part(state[slot], index).copy_(saved)
+
+
+def _random_state(device: torch.device) -> dict[str, Tensor]:
+    state = {"random.cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        state["random.cuda"] = torch.cuda.get_rng_state(device)
+    return state
+
+
+def _set_random_state(tensors: dict[str, Tensor], device: torch.device) -> None:
+    torch.set_rng_state(tensors["random.cpu"])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(tensors["random.cuda"], device)

@@ -1,0 +1,35 @@
+"""Whether a model fits a task: found out on two examples, before anything starts."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from recombine.core.errors import InputError
+from recombine.core.task import Task
+from recombine.models.activations import precision
+from recombine.models.decoders import Decoder
+from recombine.models.evaluation_mode import evaluation_mode
+from recombine.training.losses import Loss
+
+
+def check_fit(model: nn.Module, task: Task, loss: Loss, device: torch.device) -> None:
+    """Raise if the model does not take the task's inputs, or gives outputs that its targets or the loss do not fit."""
+    if isinstance(model, Decoder) and model.inverse != task.inverse:
+        raise InputError(
+            f"{type(model).__name__} maps {'images to codes' if model.inverse else 'codes to images'}, but the "
+            f"task does not: build it with Task(…, inverse={model.inverse})."
+        )
+    cells = task.holdout.id_cells[:1].expand(2)
+    values = task.space.values(cells).to(device, precision(model))
+    try:
+        with evaluation_mode(model), torch.no_grad():
+            outputs = model(task.inputs(values))
+    except (RuntimeError, TypeError) as error:
+        shape = ", ".join(map(str, task.input_shape))
+        raise InputError(f"The model does not take inputs of shape (batch, {shape}): {error}") from error
+    expected = (2, *task.target_shape)
+    if not isinstance(outputs, Tensor) or tuple(outputs.shape) != expected:
+        got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise InputError(f"For two inputs the model must give outputs of shape {expected}. Got {got}.")
+    loss.check(outputs, task.targets(values))

@@ -1,0 +1,55 @@
+"""What training a seed gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from recombine.core.task import Task
+from recombine.scoring.scores import Scores
+from recombine.training.recipe import Training
+
+
+@dataclass(repr=False)
+class TrainingResult:
+    """A trained model and how it came about.
+
+    Attributes:
+        model: The trained network; a `Decoder` is in evaluation mode.
+        task: What it was trained on.
+        seed: Its seed.
+        training: The recipe.
+        history: One row per evaluation: step, learning_rate, mean loss (and its parts) since the last one, and the
+            ID and OOD error estimated on `training.evaluate_cells` cells each.
+        losses: Loss of every step, one column per name in `loss_names`.
+        steps: Steps done.
+        stopped_early: Whether an early stop ended it.
+        seconds: Time spent training in this process (all seeds of a batch together).
+        scores: Error of every cell of the grid.
+    """
+
+    model: nn.Module
+    task: Task
+    seed: int
+    training: Training
+    history: list[dict[str, float | int]]
+    losses: Float[Tensor, "step column"]
+    loss_names: list[str]
+    steps: int
+    stopped_early: bool
+    seconds: float
+    scores: Scores
+
+    def __repr__(self) -> str:
+        """One line: model, seed, steps and the last errors."""
+        last = self.history[-1] if self.history else {}
+        errors = [
+            f"{name.removesuffix('_mse').upper()} error {last[name]:.2g}"
+            for name in ("id_mse", "ood_mse")
+            if name in last
+        ]
+        early = " (stopped early)" if self.stopped_early else ""
+        facts = [f"seed {self.seed}", f"{self.steps} steps{early}", *errors]
+        return f"{type(self).__name__}({type(self.model).__name__}, {', '.join(facts)})"
