@@ -271,6 +271,13 @@ def test_pixel_coverage_of_bumps(held, sigma, never_lit, inverted):
     assert held.pixel_coverage(scene, background) == pytest.approx(energy[lit].sum() / energy.sum(), rel=1e-5)
 
 
+@pytest.mark.parametrize(("brightest", "covered"), [(0.049, 0.0), (0.051, 1.0)])
+def test_a_pixel_is_lit_from_a_twentieth_on(brightest, covered):
+    held = holdouts.cells(FactorSpace(x=20), [{"x": 19}])
+    scene = lambda values: torch.where(values == 18, brightest, torch.where(values == 19, 1.0, 0.0))  # noqa: E731
+    assert held.pixel_coverage(scene) == covered
+
+
 def test_pixel_coverage_counts_what_is_available_only():
     held = holdouts.centre(PLANE, 6, 22)
     scene = scenes.Bump(PLANE)

@@ -30,8 +30,6 @@ class OneHot(Encoding):
 
     def encode_factor(self, name: str, values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape unit"]:
         factor = self.space.factors[name]
-        if factor.categorical:
-            return (values.unsqueeze(-1).round() == factor.grid().to(values)).to(values.dtype)
         d = unit_distance(factor, values)
         if factor.kind == "cyclic" and factor.size < 4:  # the kernel, four steps wide, meets itself around the ring
             return torch.stack([_cubic(d + turn * factor.size) for turn in range(-2, 3)]).sum(0)
