@@ -109,13 +109,13 @@ def test_the_layer_slider(page, diagnoses):
         assert page.locator("#layer-name").inner_text() == name
         maps = [d["geometry"].arrays[f"log_volume/{name}"].reshape(8, 7).T for d in diagnoses.values()]
         for i, values in enumerate(maps):
-            shown = page.locator("canvas[data-map='volume']").nth(i)
+            shown = page.locator("canvas[data-map='log10 volume element']").nth(i)
             assert shown.evaluate("c => [c.width, c.height]") == [8, 7]
             expected = colormaps["viridis"]((values - low) / (high - low))[..., :3] * 255
             found = np.array(shown.evaluate("c => [...c.getContext('2d').getImageData(0, 0, 8, 7).data]"))
             np.testing.assert_allclose(found.reshape(7, 8, 4)[::-1, :, :3], expected, atol=CLOSE)
-    page.get_by_label("Probe of").select_option("y")
-    caption = page.locator("figure:has(canvas[data-map='probe']) figcaption").first.inner_text()
+    page.get_by_label("Factor", exact=True).select_option("y")
+    caption = page.locator("figure:has(canvas[data-map='probe error']) figcaption").first.inner_text()
     probes = diagnoses["baseline"]["probes"].arrays
     error = dict(zip(probes["cells"].tolist(), probes["error/out"][1].tolist()))[7 * 3 + 3]
     assert float(caption) == pytest.approx(error, rel=0.02, abs=1e-4)
@@ -128,7 +128,7 @@ def test_rounding_errors_of_a_probe_are_no_picture(page):
     """A linear read-out of the code is off by rounding only: its map is all but black."""
     page.locator("#layer").fill("0")
     page.get_by_label("Colours").select_option("a scale per layer")
-    assert pixels(page, "canvas[data-map='probe']").max() <= 20  # magma begins near black
+    assert pixels(page, "canvas[data-map='probe error']").max() <= 20  # magma begins near black
 
 
 def test_units_are_one_stop_of_the_tab_key(page):

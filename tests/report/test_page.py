@@ -10,10 +10,11 @@ import pytest
 
 import recombine as rc
 from recombine.core.errors import InputError, StoreError
+from recombine.diagnostics.part import PARTS
 from recombine.report.arrays import Blobs
 from recombine.report.claims import claims_json
 from recombine.report.collect import Collected, Model, Table, collect
-from recombine.report.curves import error_scatter, layer_curves, threshold_points
+from recombine.report.curves import layer_curves, score_scatter, threshold_points
 from recombine.report.explorer import Group, group_json, grouped
 from recombine.report.facts import overrides, train_command
 from recombine.report.labels import LONGEST, distinct_names, groups_of, names_of, under_given_names
@@ -101,31 +102,34 @@ def test_curves_have_intervals_over_seeds(store, runs):
     assert [p["layer"] for p in one] == list(runs[1].diagnosis.layers)
 
 
-def test_tables_become_curves_points_and_thresholds():
-    rows = [{"encoding": e, "seed": s, "layer": float(i), "r2": i / 10 + s} for e in "ab" for s in (0.0, 1.0)
-            for i in range(3)]  # fmt: skip
+def test_tables_become_curves_and_points():
+    rows = [{"encoding": e, "seed": s, "layer": float(i), "probe_ridge_ood": i / 10 + s, "unknown": 1.0}
+            for e in "ab" for s in (0.0, 1.0) for i in range(3)]  # fmt: skip
     [chart] = layer_curves([], [Table("t", rows)])
-    assert chart["quantity"] == "probe_in_sample"
+    assert chart["quantity"] == "probe_ridge_ood"
+    assert chart["title"] == PARTS["probes"].layer_columns["probe_ridge_ood"]
     assert [s["name"] for s in chart["series"]] == ["a", "b"]
     assert [p["mean"] for p in chart["series"][0]["points"]] == pytest.approx([0.5, 0.6, 0.7])
-    row = {"variant": "both", "run": "ab", "seed": 1.0, "id_mse": 1e-5, "ood_mse": 1e-4}
-    ablation = Table("ablation", [row, {**row, "id_mse": 0.0}])
-    assert error_scatter([], [ablation]) == [{"series": "both", "run": "ab", "seed": 1.0, "id": 1e-5, "ood": 1e-4}]
-    needed = Table("x", [{"side": 16.0, "seed": 0.0, "stripes": "True", "bumps": 20.0},
-                         {"side": 16.0, "seed": 1.0, "stripes": "False", "bumps": None}])  # fmt: skip
-    [point] = threshold_points([needed])
-    assert (point["series"], point["n"], point["samples"]) == ("stripes + bumps", 16.0, 20.0)
+    row = {"variant": "both", "run": "ab", "seed": 1.0, "id_mse": 1e-5, "ood_mse": 1e-4, "id_l1": 0.0, "ood_l1": 2.0}
+    found = score_scatter([], [Table("ablation", [row, {**row, "id_mse": 0.0, "ood_l1": None}])])
+    assert [metric["name"] for metric in found["metrics"]] == ["mse", "l1"]
+    assert [metric["log"] for metric in found["metrics"]] == [True, False]
+    assert found["points"] == [
+        {"series": "both", "run": "ab", "seed": 1.0, "values": {"mse": [1e-5, 1e-4], "l1": [0.0, 2.0]}}
+    ]
+    assert score_scatter([], [Table("nothing", [{"seed": 1.0}])]) == {}
 
 
 def test_rows_of_a_reproduction_are_understood():
     row = {"code": "bump", "depth": 2.0, "seed": 0.0, "run": "ab", "layer": 0.0, "name": "in", "kind": "in",
-           "r2_id_to_ood": 0.5, "log_volume_id": 1.0, "log_volume_ood": 0.25}  # fmt: skip
+           "probe_id_to_ood": 0.5, "log_volume": -0.75}  # fmt: skip
     rows = [row, {**row, "layer": 1.0, "name": "layers.1.act", "kind": "hidden"}]
     charts = layer_curves([], [Table("layers", rows), Table("depths", [{"decoder": "cnn", **r} for r in rows])])
-    assert [chart["quantity"] for chart in charts] == ["probe_id_to_ood", "log_volume"]
-    for chart, mean in zip(charts, (0.5, -0.75)):
+    assert {chart["quantity"] for chart in charts} == {"probe_id_to_ood", "log_volume"}
+    for chart in charts:
         [series] = chart["series"]  # the layer's name is no series, and the same run counts once
         assert series["name"] == "bump, depth 2"
+        mean = row[chart["quantity"]]
         assert [(p["mean"], p["seeds"]) for p in series["points"]] == [(mean, 1), (mean, 1)]
     needed = {"kind": "bumps", "side": 16.0, "seed": 0.0, "reached": "True", "bumps": 64.0, "examples": 70.0}
     [point] = threshold_points([Table("scaling-thresholds", [needed, {**needed, "reached": "False"}])])
@@ -221,7 +225,9 @@ def test_a_given_name_reaches_curves_scatter_and_runs(store, runs):
     data = data_of(build(collect([f"my name={runs[0].path}", store.root])).html)
     assert len(data["runs"]) == 3
     assert [run["name"] for run in data["runs"] if run["run"] == runs[0].id] == ["my name"]
-    assert [point["series"] for point in data["curves"]["scatter"] if point["run"] == runs[0].id] == ["my name"]
+    assert [point["series"] for point in data["curves"]["scatter"]["points"] if point["run"] == runs[0].id] == [
+        "my name"
+    ]
     series = {s["name"]: s["points"] for s in data["curves"]["layers"][0]["series"]}
     assert [point["seeds"] for point in series["my name"]] == [2] * len(series["my name"])
     assert set(series) == {"my name", "mlp(3, 16), bump code, single factor"}
@@ -231,23 +237,15 @@ def test_a_given_name_reaches_curves_scatter_and_runs(store, runs):
 def test_the_page_learns_where_row_0_is(runs):
     space = rc.FactorSpace(a=5)
     found = rc.diagnose(lambda v: np.sin(1) * v, space, parts=["outputs"], progress=False)
-    groups = [
-        data_of(build(Collected(models=[Model("m", d, run)])).html)["groups"][0]
-        for d, run in (
-            (found, None),
-            (replace(found, facts=found.facts | {"row_0": "top"}), None),
-            (runs[0].diagnosis, runs[0]),
-        )
-    ]
-    assert [group["row_0"] for group in groups] == ["bottom", "top", "bottom"]
-    digits = replace(runs[0], config=replace(runs[0].config, scene=runs[0].config.scene | {"kind": "rotated_digit"}))
-    assert group_json(Group([Model("m", found, digits)]), Blobs())["row_0"] == "top"
+    upward = replace(found, facts=found.facts | {"row_0": "bottom"})
+    groups = [group_json(Group([Model("m", d)]), Blobs()) for d in (found, upward, runs[0].diagnosis)]
+    assert [group["row_0"] for group in groups] == ["top", "bottom", "bottom"]  # a scene of bumps says so
 
 
 def test_a_foreign_model_of_numbers_is_shown():
     space = rc.FactorSpace(a=5)
     found = rc.diagnose(lambda v: np.sin(1) * v, space, parts=["outputs", "geometry", "probes"], progress=False)
     group = data_of(build(Collected(models=[Model("sine", found)])).html)["groups"][0]
-    assert group["models"][0]["output"]["shape"] == [5, 1, 1]
+    assert group["models"][0]["output"]["shape"] == [5, 1]
     assert group["truth"] is None
     assert group["title"] == "a 5, no hold-out"

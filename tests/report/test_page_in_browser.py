@@ -58,10 +58,10 @@ def study(tmp_path_factory, store):
     ]  # fmt: skip
     (folder / "claims.json").write_text(json.dumps(claims))
     (folder / "tables").mkdir()
-    needed = [(n, seed, stripes, (n if stripes else n**3 // 40) + seed)
-              for n in (16, 20, 28) for seed in (0, 1) for stripes in (True, False)]  # fmt: skip
+    needed = [(n, seed, kind, True, (n**3 // 40 if kind == "bumps" else n) + seed)
+              for n in (16, 20, 28) for seed in (0, 1) for kind in ("stripes + bumps", "bumps")]  # fmt: skip
     (folder / "tables" / "threshold.csv").write_text(
-        "side,seed,stripes,bumps\n" + "".join(",".join(map(str, row)) + "\n" for row in needed)
+        "side,seed,kind,reached,examples\n" + "".join(",".join(map(str, row)) + "\n" for row in needed)
     )
     (folder / "tables" / "layers.csv").write_text(
         "encoding,seed,layer,factorization\n"
@@ -330,7 +330,7 @@ def test_a_damaged_array_is_said_and_the_rest_works(visit, tmp_path, report, run
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
     models = data["groups"][0]["models"]
     text = re.sub(rf'id="{models[0]["output"]["blob"]}">[^<]*', f'id="{models[0]["output"]["blob"]}">AAAA', text)
-    text = text.replace(f'id="{models[0]["volume"]["blob"]}"', 'id="gone"')
+    text = text.replace(f'id="{models[0]["maps"]["log10 volume element"]["map"]["blob"]}"', 'id="gone"')
     path = tmp_path / "page.html"
     path.write_text(text, encoding="utf-8")
     page = visit(path)
@@ -339,7 +339,7 @@ def test_a_damaged_array_is_said_and_the_rest_works(visit, tmp_path, report, run
     page.mouse.click(*plane_point(page, 1, 5))
     expected = grey(arrays["output"][7 * 1 + 5], arrays["truth"])
     np.testing.assert_allclose(pixels(page, "canvas[data-model='stripes']")[..., 0], expected, atol=3)
-    assert page.locator("canvas[data-map='volume']").count() == 1
+    assert page.locator("canvas[data-map='log10 volume element']").count() == 1
     assert "not in this file" in page.locator("#inside .gap").first.inner_text()
     assert page.locator(".thumbs button").count() == 16
 
@@ -373,9 +373,9 @@ def test_saved_pictures_say_what_they_show(visit, report, tmp_path):
     until(page, "document.getElementById('unit-name').textContent.startsWith('unit')")
     layer = page.locator("#layer-name").inner_text()
     said = {
-        "Error landscape": ["mean squared error of baseline"],
+        "Landscape": ["mean squared error of baseline"],
         "Truth and models": ["never trained on", "x = 3, y = 3", "stripes"],
-        "Layer by layer": [layer, "across: x, up: y", "read-out of x"],
+        "Layer by layer": [layer, "across: x, up: y", "probe error of x"],
         "Units": [f"baseline, {layer}", "across: x, up: y"],
     }
     for title, words in said.items():

@@ -32,7 +32,7 @@ def outcome(claim: str, effects) -> str:
 def run_layers(scores, **about):
     """Rows of one run: the code, hidden layers and the image."""
     kinds = ["in", *["hidden"] * (len(scores) - 2), "out"]
-    return [{**about, "layer": i, "kind": k, "factorization": f, "r2_id_to_ood": f} for i, (k, f) in
+    return [{**about, "layer": i, "kind": k, "factorization": f, "probe_id_to_ood": f} for i, (k, f) in
             enumerate(zip(kinds, scores))]  # fmt: skip
 
 

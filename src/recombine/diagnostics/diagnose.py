@@ -82,7 +82,8 @@ def diagnose(
             found = {name: PartResult.absent(name, Missing.NOT_REQUESTED, "not requested") for name in PARTS}
             found |= compute_parts(parts, inputs, bar.advance)
             verdict = verdict_of(found, inputs)
-    facts = {**_facts(inputs), "row_0": getattr(target, "row_0", "bottom"), "notes": notes}
+    shown = {"row_0": getattr(target, "row_0", "top"), "value_range": getattr(target, "value_range", None)}
+    facts = {**_facts(inputs), **shown, "notes": notes}
     return Diagnosis(space, split, subject.names, found, verdict, facts)
 
 

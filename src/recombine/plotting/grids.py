@@ -14,7 +14,6 @@ from recombine.core.factors import Factor, FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.plotting.style import HATCH, OUTLINE, new_figure
 
-LOGARITHMIC = ("mse", "relative_error")  # metrics on a log scale
 MOST_TICKS = 5  # of a factor whose values are evenly spaced numbers
 MOST_NAMED = 12  # values of another factor that are all named
 LONG = 12  # signs of all labels together from which they are turned
@@ -94,6 +93,7 @@ def landscape(
     limits: tuple[float, float] | None = None,
     *,
     label: str = "",
+    log: bool | None = None,
 ) -> Axes:
     """A metric over the first two factors (mean over the others), hold-out outlined; errors on a log scale.
 
@@ -101,7 +101,7 @@ def landscape(
     """
     ax = grid_axes(holdout.space, ax)
     plane = _plane(holdout, values)
-    if metric in LOGARITHMIC:
+    if metric == "mse" if log is None else log:
         low, high = limits or (max(np.nanmin(plane), 1e-12), max(np.nanmax(plane), 2e-12))
         style: dict[str, Any] = {"norm": LogNorm(low, high), "cmap": "magma"}
         plane = plane.clip(min=low)

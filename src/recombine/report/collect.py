@@ -7,7 +7,6 @@ single CSV file. `NAME=PATH` gives a model a name. What cannot be read becomes a
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from recombine.core.errors import InputError, Missing, StoreError
 from recombine.core.files import read_json
+from recombine.core.tables import from_csv
 from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.diagnosis_files import MAIN
 from recombine.diagnostics.part import PARTS as ALL_PARTS
@@ -283,24 +283,12 @@ def _read_table(found: Collected, path: Path) -> None:
     try:
         if path.stat().st_size > MOST_TABLE_BYTES:
             raise ValueError(f"it is larger than {MOST_TABLE_BYTES >> 20} MB")
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file, strict=True))
-        if any(None in row or None in row.values() for row in rows):
-            raise ValueError("its rows differ in length")
-    except (OSError, ValueError, csv.Error) as error:
+        rows = from_csv(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:  # InputError is one
         found.notes.append(f"The table {path} is not shown: {error}.")
         return
-    numeric = {column for column in (rows[0] if rows else ()) if all(_is_number(row[column]) for row in rows)}
-    found.tables.append(Table(name, [{k: _number(v) if k in numeric else v for k, v in row.items()} for row in rows]))
+    found.tables.append(Table(name, [{column: _finite(value) for column, value in row.items()} for row in rows]))
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return text == "" or float(text) is not None
-    except ValueError:
-        return False
-
-
-def _number(text: str) -> float | None:
-    value = math.nan if text == "" else float(text)
-    return value if math.isfinite(value) else None
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

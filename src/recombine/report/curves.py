@@ -1,4 +1,4 @@
-"""Charts over runs and seeds: quantities by layer, ID against OOD error, and how thresholds grow with N."""
+"""Charts over runs and seeds: quantities by layer, ID against OOD scores, and how thresholds grow with N."""
 
 from __future__ import annotations
 
@@ -9,34 +9,28 @@ from typing import Any
 import numpy as np
 
 from recombine.diagnostics.overview import by_layer
+from recombine.diagnostics.part import PARTS
 from recombine.report.collect import Model, Table
 from recombine.report.labels import distinct_names, groups_of, under_given_names
 from recombine.runs.store import StoredRun
 from recombine.scoring.intervals import bootstrap_interval
+from recombine.scoring.metrics import METRICS
+from recombine.scoring.scores import axis_label, on_log_scale
 
-QUANTITIES = {
-    "factorization": "factorization",
-    "probe_in_sample": "linear probe R², in sample",
-    "probe_id_to_ood": "linear probe R², ID → OOD",
-    "probe_ridge_ood": "ridge probe R², ID → OOD",
-    "log_volume": "log₁₀ dv, OOD − ID",
-}
-ALIASES = {  # columns of tidy tables that mean the same
-    "factorization_pointwise": "factorization", "in_sample": "probe_in_sample", "id_to_ood": "probe_id_to_ood",
-    "ridge_ood": "probe_ridge_ood", "r2": "probe_in_sample", "r2_in_sample": "probe_in_sample",
-    "r2_id_to_ood": "probe_id_to_ood", "r2_ridge_ood": "probe_ridge_ood",
-}  # fmt: skip
-SIDE = ("side", "N", "n")
-BUMPS = ("examples", "bumps", "threshold", "samples")
-SERIES = ("series", "variant", "data", "kind", "name")
+SERIES = ("variant", "series", "kind", "condition", "name")  # columns that say what a row of a table is about
 OF_A_LAYER = ("layer", "name", "kind")  # columns that say which layer a row is about
 SHOWN_ROWS = 300
+
+
+def quantities() -> dict[str, str]:
+    """What is drawn by layer, in diagnoses and in tables: the columns that the parts name, with their headings."""
+    return {column: heading for part in PARTS.values() for column, heading in part.layer_columns.items()}
 
 
 def layer_curves(models: Sequence[Model], tables: Iterable[Table]) -> list[dict[str, Any]]:
     """A chart per quantity: series → points (layer, mean, interval over seeds, number of seeds)."""
     values: dict[str, dict[str, dict[tuple[int, str], list[float]]]] = {}
-
+    titles = quantities()
     known: set[tuple[Any, ...]] = set()  # tables may share runs
 
     def put(quantity: str, series: str, depth: int, layer: str, value: Any, run: Any = None) -> None:
@@ -48,22 +42,18 @@ def layer_curves(models: Sequence[Model], tables: Iterable[Table]) -> list[dict[
 
     for model, series in zip(models, _series(models)):
         for depth, row in enumerate(by_layer(model.diagnosis)):
-            scores = [r["r2"] for r in model.diagnosis["probes"].rows
-                      if r["layer"] == row["layer"] and r["score"] == "in_sample"
-                      ] if model.diagnosis["probes"].computed else []  # fmt: skip
-            for quantity, value in [*row.items(), ("probe_in_sample", float(np.mean(scores)) if scores else None)]:
-                if quantity in QUANTITIES:
-                    put(quantity, series, depth, row["layer"], value)
+            for quantity in titles:
+                put(quantity, series, depth, row["layer"], row.get(quantity))
     for table in tables:
         if table.rows and "layer" in table.rows[0] and "seed" in table.rows[0]:
-            _put_table(table, put)
+            _put_table(table, list(titles), put)
     return [
         {
             "quantity": quantity,
             "title": title,
             "series": [{"name": name, "points": _points(found)} for name, found in values[quantity].items()],
         }
-        for quantity, title in QUANTITIES.items()
+        for quantity, title in titles.items()
         if quantity in values
     ]
 
@@ -81,23 +71,17 @@ def _seedless(run: StoredRun) -> dict[str, Any]:
     return {key: value for key, value in run.config.to_dict().items() if key != "seed"}
 
 
-def _put_table(table: Table, put: Any) -> None:
+def _put_table(table: Table, wanted: Sequence[str], put: Any) -> None:
     """A tidy table with a row per layer and seed: numbers are quantities, what else differs makes series."""
     first = table.rows[0]
-    quantities = {c: ALIASES.get(c, c) for c in first if ALIASES.get(c, c) in QUANTITIES}
     words = [c for c in first if c not in (*OF_A_LAYER, "seed", "run") and not _is_numeric(table, c)]
     words += [c for c in ("depth", "width") if c in first]
     layers = list(dict.fromkeys(row["layer"] for row in table.rows))
     for row in table.rows:
-        if "score" in first and "r2" in first:
-            quantities = {"r2": ALIASES.get(str(row["score"]), f"probe_{row['score']}")}
-        series = ", ".join(_word(c, row[c]) for c in words if row[c] not in ("", None) and c not in ("score", "factor"))
+        series = ", ".join(_word(c, row[c]) for c in words if row[c] not in ("", None))
         depth = int(row["layer"]) if isinstance(row["layer"], float) else layers.index(row["layer"])
-        for column, quantity in quantities.items():
-            put(quantity, series or table.name, depth, _word("", row["layer"]), row[column], row.get("run"))
-        ood, trained = row.get("log_volume_ood"), row.get("log_volume_id")
-        if isinstance(ood, float) and isinstance(trained, float):
-            put("log_volume", series or table.name, depth, _word("", row["layer"]), ood - trained, row.get("run"))
+        for quantity in wanted:
+            put(quantity, series or table.name, depth, _word("", row["layer"]), row.get(quantity), row.get("run"))
 
 
 def _word(column: str, value: Any) -> str:
@@ -117,49 +101,57 @@ def _points(found: Mapping[tuple[int, str], list[float]]) -> list[dict[str, Any]
     return points
 
 
-def error_scatter(
+def score_scatter(
     runs: Sequence[StoredRun], tables: Iterable[Table], names: Mapping[str, str] | None = None
-) -> list[dict[str, Any]]:
-    """A point per run: ID and OOD error, what it is, and the run it opens. `names`: those given to runs, by id."""
+) -> dict[str, Any]:
+    """A point per run: ID and OOD means of every metric that it has. `names`: those given to runs, by id."""
     points = []
-    shown = [run for run in runs if run.summary.get("id_mse") and run.summary.get("ood_mse")]
-    given = [(names or {}).get(run.id) for run in shown]
-    named = under_given_names([run.config.seedless_hash for run in shown], given)
-    for run, kind, made in zip(shown, named, groups_of([_seedless(run) for run in shown])):
+    given = [(names or {}).get(run.id) for run in runs]
+    named = under_given_names([run.config.seedless_hash for run in runs], given)
+    for run, kind, made in zip(runs, named, groups_of([_seedless(run) for run in runs])):
         name = made if kind == run.config.seedless_hash else kind
         points.append({"series": (names or {}).get(run.id, name), "run": run.id, "seed": run.config.seed,
-                       "id": run.summary["id_mse"], "ood": run.summary["ood_mse"]})  # fmt: skip
+                       "values": _both_splits(run.summary)})  # fmt: skip
     known = {point["run"] for point in points}
     for table in tables:
         for row in table.rows:
-            if not {"id_mse", "ood_mse"} <= set(row):
-                break
-            if (row["id_mse"] or 0) > 0 and (row["ood_mse"] or 0) > 0 and row.get("run") not in known:
-                series = next((str(row[c]) for c in ("variant", "series", "condition", "name") if c in row), table.name)
-                points.append({"series": series, "run": row.get("run"), "seed": row.get("seed"),
-                               "id": row["id_mse"], "ood": row["ood_mse"]})  # fmt: skip
-    return points
+            if row.get("run") in known and row.get("run") is not None:
+                continue
+            series = next((str(row[c]) for c in SERIES if c in row), table.name)
+            points.append({"series": series, "run": row.get("run"), "seed": row.get("seed"),
+                           "values": _both_splits(row)})  # fmt: skip
+    points = [point for point in points if point["values"]]
+    found = list(dict.fromkeys(metric for point in points for metric in point["values"]))
+    ordered = [*(m for m in METRICS if m in found), *(m for m in found if m not in METRICS)]
+    return {"metrics": [metric_json(metric) for metric in ordered], "points": points} if points else {}
+
+
+def _both_splits(row: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Metric → its ID and OOD mean, of the metrics that a row has both of."""
+    found = {}
+    for column, value in row.items():
+        metric, other = column.removeprefix("id_"), row.get(f"ood_{column.removeprefix('id_')}")
+        if metric == column or not all(isinstance(v, int | float) and math.isfinite(v) for v in (value, other)):
+            continue
+        if not on_log_scale(metric) or min(value, other) > 0:  # type: ignore[type-var]
+            found[metric] = [value, other]
+    return found
+
+
+def metric_json(name: str) -> dict[str, Any]:
+    """What the page says of a metric."""
+    return {"name": name, "label": axis_label(name), "log": on_log_scale(name)}
 
 
 def threshold_points(tables: Iterable[Table]) -> list[dict[str, Any]]:
-    """Tables of data-efficiency thresholds: N, how many samples sufficed, in which series."""
-    points = []
-    for table in tables:
-        side, bumps = (next((c for c in names if table.rows and c in table.rows[0]), None) for names in (SIDE, BUMPS))
-        if side is None or bumps is None or "ood_localization" in table.rows[0]:  # the last: what a search tried
-            continue
-        for row in table.rows:
-            if str(row.get("reached", True)).lower() in ("false", "0", "0.0"):
-                continue
-            if isinstance(row[side], float) and isinstance(row[bumps], float) and row[side] > 0 and row[bumps] > 0:
-                if "stripes" in row:
-                    with_stripes = str(row["stripes"]).lower() in ("true", "1", "1.0")
-                    series = "stripes + bumps" if with_stripes else "bumps"
-                else:
-                    series = next((str(row[c]) for c in SERIES if c in row), table.name)
-                points.append({"series": series, "n": row[side], "samples": row[bumps], "seed": row.get("seed"),
-                               "run": row.get("run")})  # fmt: skip
-    return points
+    """Tables of data-efficiency thresholds: a row per N (`side`) and seed with the `examples` that sufficed."""
+    return [
+        {"series": str(row.get("kind", table.name)), "n": row["side"], "samples": row["examples"],
+         "seed": row.get("seed"), "run": row.get("run")}
+        for table in tables if table.rows and {"side", "examples", "reached"} <= set(table.rows[0])
+        for row in table.rows
+        if row["reached"] == "True" and all(isinstance(row[c], float) and row[c] > 0 for c in ("side", "examples"))
+    ]  # fmt: skip
 
 
 def plain_tables(tables: Iterable[Table]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What the explorer shows of each model: outputs, errors, maps by layer, sampled units.
+"""What the explorer shows of each model: outputs, scores, maps by layer, sampled units.
 
 Models that can be compared cell by cell (the same factors, hold-out and truth) make a group.
 """
@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from recombine.core.errors import StoreError
 from recombine.core.factors import FactorSpace
-from recombine.core.scenes.scene import SCENES
+from recombine.core.images import Tone, as_pictures, image_axes, tone_of
 from recombine.diagnostics.diagnosis import Diagnosis
-from recombine.diagnostics.numerics.geometry import factorization_map
-from recombine.report.arrays import Blobs
+from recombine.diagnostics.part import PARTS, PageContent
+from recombine.report.arrays import Blobs, Curve
 from recombine.report.collect import Model
+from recombine.scoring.scores import axis_label, on_log_scale
 
+Contents = Mapping[str, PageContent]  # by part
 UNITS = 64  # shown per layer, of the 128 that a diagnosis keeps
 
 
@@ -43,15 +46,30 @@ class Group:
         return next((t for t in map(_truth, self.models) if t is not None), None)
 
     @property
+    def available(self) -> Bool[np.ndarray, " cell"]:
+        return _available(self.models[0].diagnosis)
+
+    @property
     def row_0(self) -> str:
         """Whether row 0 of a picture is drawn at the bottom or, as photographs have it, at the top."""
-        return "top" if any(_row_0(model) == "top" for model in self.models) else "bottom"
+        return str(self.models[0].diagnosis.facts.get("row_0", "top"))
+
+    @property
+    def tone(self) -> Tone:
+        """How numbers become brightness, or the limits of a vector's axis."""
+        diagnosis, truth = self.models[0].diagnosis, self.truth
+        outputs = [found for model in self.models if (found := _outputs(model)) is not None]
+        if truth is None or image_axes(truth.shape[1:]) is None:  # vectors are not cut off
+            shown = [*outputs, *([] if truth is None else [truth])]
+            return tone_of(np.concatenate(shown)) if shown else Tone()
+        return tone_of(truth[self.available], diagnosis.facts.get("value_range"))
 
     @property
     def title(self) -> str:
         factors = " × ".join(f"{name} {size}" for name, size in zip(self.space.names, self.space.shape))
-        count = int(self.held.sum())
-        return f"{factors}, " + (f"{count} of {len(self.space)} combinations held out" if count else "no hold-out")
+        held, gone = int(self.held.sum()), int((~self.available).sum())
+        said = f"{held} of {len(self.space) - gone} combinations held out" if held else "no hold-out"
+        return f"{factors}, {said}" + (f", {gone} unavailable" if gone else "")
 
     @property
     def start(self) -> list[int]:
@@ -63,28 +81,29 @@ class Group:
 
 
 def _held(diagnosis: Diagnosis) -> Bool[np.ndarray, " cell"]:
+    return diagnosis.held_out
+
+
+def _available(diagnosis: Diagnosis) -> Bool[np.ndarray, " cell"]:
     if diagnosis.holdout is None:
-        return np.zeros(len(diagnosis.space), bool)
-    return np.asarray(diagnosis.holdout.ood_mask).ravel()
+        return np.ones(len(diagnosis.space), bool)
+    return np.asarray(diagnosis.holdout.available).ravel()
 
 
 def _truth(model: Model) -> Float[np.ndarray, "cell ..."] | None:
     return model.diagnosis["outputs"].arrays.get("truth")
 
 
-def _row_0(model: Model) -> str:
-    """As the scene has it, of which a run's configuration or else the diagnosis tells."""
-    if model.run is not None:
-        scene = SCENES.components.get(str(model.run.config.scene.get("kind")))
-        return getattr(scene, "row_0", "bottom")
-    return str(model.diagnosis.facts.get("row_0", "bottom"))
+def _outputs(model: Model) -> Float[np.ndarray, "cell ..."] | None:
+    return model.diagnosis["outputs"].arrays.get("output")
 
 
 def grouped(models: Sequence[Model]) -> list[Group]:
     """Models by factor space, hold-out and truth; one without truth joins the first group that fits otherwise."""
     groups: list[tuple[Any, dict[str, Group]]] = []
     for model in models:
-        key = (model.diagnosis.space, _held(model.diagnosis).tobytes())
+        splits = (_held(model.diagnosis).tobytes(), _available(model.diagnosis).tobytes())
+        key = (model.diagnosis.space, *splits, model.diagnosis.facts.get("row_0"))
         truth = _truth(model)
         digest = "" if truth is None else hashlib.sha256(truth.tobytes()).hexdigest()
         same = next((found for known, found in groups if known == key), None)
@@ -107,80 +126,105 @@ def group_json(group: Group, blobs: Blobs, *, units: int = UNITS, kernel: Any = 
     models = [model_json(model, blobs, units) for model in group.models]
     if kernel is not None:
         models = [given | {"kernel": kernel(model, blobs)} for given, model in zip(models, group.models)]
+    gone = ~group.available
     return {
         "title": group.title,
         "start": group.start,
         "row_0": group.row_0,
+        "tone": asdict(group.tone),
         "factors": [
-            {"name": name, "size": f.size, "low": f.low, "step": f.step, "kind": f.kind}
+            {"name": name, "size": f.size, "kind": f.kind, "labels": list(f.labels), "step": f.step}
             for name, f in group.space.factors.items()
         ],
         "held": blobs.add(group.held.astype(float), "hold-out"),
-        "truth": None if truth is None else blobs.add(_pictures(truth), "truth", curve="root"),
+        "gone": blobs.add(gone.astype(float), "hold-out") if gone.any() else None,
+        "truth": None if truth is None else blobs.add(pictures(truth), "truth", curve="root"),
         "models": models,
     }
 
 
-def _pictures(outputs: Float[np.ndarray, "cell ..."]) -> Float[np.ndarray, "cell row column"]:
-    """Outputs as pictures (cell, row, column): numbers become one row, channels stand above each other."""
-    cells, *shape = outputs.shape
-    return outputs.reshape(cells, math.prod(shape[:-1]), shape[-1] if shape else 1)
+def pictures(outputs: Float[np.ndarray, "cell ..."]) -> Float[np.ndarray, "cell ..."]:
+    """Outputs as the page draws them: (cell, row, column), (cell, row, column, colour), or (cell, n) for vectors."""
+    found = as_pictures(outputs)
+    return outputs.reshape(len(outputs), -1) if found is None else found
 
 
 def model_json(model: Model, blobs: Blobs, units: int = UNITS) -> dict[str, Any]:
     """One model for the page; `missing` says what is not there, and why."""
     diagnosis, block = model.diagnosis, f"model {model.name!r}"
     parts = {name: diagnosis[name] for name in ("outputs", "errors", "superposition", "geometry", "probes", "tuning")}
+    contents = {name: PARTS[name].page(diagnosis[name], diagnosis) for name in PARTS if diagnosis[name].computed}
     content: dict[str, Any] = {
         "name": model.name,
         "run": None if model.run is None else model.run.id,
         "verdict": {"kind": diagnosis.verdict.kind, "explanation": diagnosis.verdict.explanation},
         "layers": list(diagnosis.layers),
         "missing": {name: part.reason for name, part in parts.items() if not part.computed},
+        "landscapes": landscapes(model, contents, blobs, f"{block}, maps"),
+        "maps": layer_maps(diagnosis, contents, blobs, f"{block}, maps"),
     }
     if parts["outputs"].computed:
-        content["output"] = blobs.add(_pictures(parts["outputs"].arrays["output"]), f"{block}, outputs", curve="root")
-    if parts["errors"].computed:
-        content["mse"] = blobs.add(parts["errors"].arrays["mse"], f"{block}, maps", bits=16, curve="log")
-        content["errors"] = {row["cells"]: row["mse"] for row in parts["errors"].rows}
+        content["output"] = blobs.add(pictures(parts["outputs"].arrays["output"]), f"{block}, outputs", curve="root")
     if parts["superposition"].computed:
         alone = parts["superposition"].by_layer("mean codes")
         if set(alone) == set(diagnosis.space.names):
             content["alone"] = [
-                blobs.add(_pictures(alone[name]), f"{block}, superposition", bits=16, curve="root")
+                blobs.add(pictures(alone[name]), f"{block}, superposition", bits=16, curve="root")
                 for name in diagnosis.space.names
             ]
         else:
-            content["missing"]["input side"] = str(parts["superposition"].missing["input side"])
-    content |= _maps(diagnosis, blobs, f"{block}, maps")
+            missing = parts["superposition"].missing.get("input side")
+            content["missing"]["input side"] = missing.reason if missing else "its files hold none"
     if parts["tuning"].computed:
         content["units"] = _units(diagnosis, blobs, f"{block}, units", units)
     return content
 
 
-def _maps(diagnosis: Diagnosis, blobs: Blobs, block: str) -> dict[str, Any]:
-    """log₁₀ dv and factorization (layer, cell) and the probes' errors (layer, factor, cell)."""
+def landscapes(model: Model, contents: Contents, blobs: Blobs, block: str) -> dict[str, Any]:
+    """Numbers over the grid, with their means over ID and OOD cells: a run's metrics, or the diagnosis's error, then
+    what other parts have one number per cell of."""
+    diagnosis = model.diagnosis
+    found: dict[str, tuple[str, bool, np.ndarray]] = {
+        name: (axis_label(name), on_log_scale(name), column) for name, column in _scores(model).items()
+    }
+    for name, content in contents.items():
+        for title, values in content.maps.items():
+            if values.ndim == 1 and name != "errors":
+                found[f"{name}: {title}"] = (title, False, values)
+    held, available = _held(diagnosis), _available(diagnosis)
+    splits = {"id": available & ~held, "ood": available & held}
+    return {
+        name: {
+            "label": label,
+            "log": log,
+            "means": {split: float(np.mean(values[mask])) for split, mask in splits.items() if mask.any()},
+            "map": blobs.add(np.where(available, values, np.nan), block, bits=16, curve="log" if log else "linear"),
+        }
+        for name, (label, log, values) in found.items()
+    }
+
+
+def _scores(model: Model) -> dict[str, Float[np.ndarray, " cell"]]:
+    """A run's scores; the error that the diagnosis found for other models."""
+    if model.run is not None and model.diagnosis.holdout is not None:
+        try:
+            return model.run.read_scores(model.diagnosis.holdout).columns
+        except StoreError:
+            pass  # the run's own facts say what is wrong with it
+    errors = model.diagnosis["errors"]
+    return {"mse": errors.arrays["mse"]} if errors.computed else {}
+
+
+def layer_maps(diagnosis: Diagnosis, contents: Contents, blobs: Blobs, block: str) -> dict[str, Any]:
+    """Title → numbers (layer, cell), with the part that they are of."""
+    available = _available(diagnosis)
     found: dict[str, Any] = {}
-    cells, layers = len(diagnosis.space), diagnosis.layers
-    geometry, probes = diagnosis["geometry"], diagnosis["probes"]
-    if geometry.computed:
-        nothing = np.full(cells, np.nan)
-        volumes, metrics = geometry.by_layer("log_volume"), geometry.by_layer("metric")
-        volume = np.stack([volumes.get(name, nothing).reshape(cells) for name in layers])
-        factors = len(diagnosis.space.names)
-        score = np.stack([
-            factorization_map(metrics[name].reshape(cells, factors, factors)) if name in metrics else nothing
-            for name in layers
-        ])  # fmt: skip
-        found["volume"] = blobs.add(volume, block, bits=16)
-        found["factorization"] = blobs.add(score, block, bits=16)
-    errors = probes.by_layer("error") if probes.computed else {}
-    if errors:
-        off = np.full((len(layers), diagnosis.space.n_factors, cells), np.nan)
-        for row, name in enumerate(layers):
-            if name in errors:
-                off[row][:, probes.arrays["cells"]] = errors[name]
-        found["probe"] = blobs.add(off, block, bits=16, curve="root")
+    for name, content in contents.items():
+        curve: Curve = "root" if name == "probes" else "linear"
+        for title, values in content.maps.items():
+            if values.ndim == 2:
+                known = np.where(available, values, np.nan)
+                found[title] = {"part": name, "map": blobs.add(known, block, bits=16, curve=curve)}
     return found
 
 

@@ -20,7 +20,7 @@ from recombine.diagnostics.findings import json_able
 from recombine.report.arrays import Blobs
 from recombine.report.claims import claims_json
 from recombine.report.collect import Collected, Model
-from recombine.report.curves import error_scatter, layer_curves, plain_tables, threshold_points
+from recombine.report.curves import layer_curves, plain_tables, score_scatter, threshold_points
 from recombine.report.explorer import UNITS, Group, group_json, grouped
 from recombine.report.facts import facts_json
 from recombine.report.kernel import kernel_json
@@ -75,7 +75,7 @@ def build(
     given = {model.run.id: model.name for model in collected.models if model.run is not None and model.named}
     curves = {
         "layers": [] if embedded else layer_curves(collected.models, collected.tables),
-        "scatter": error_scatter(collected.runs, collected.tables, given),
+        "scatter": score_scatter(collected.runs, collected.tables, given),
         "thresholds": threshold_points(collected.tables),
         "tables": plain_tables(collected.tables),
     }
@@ -185,7 +185,8 @@ def _footer(groups: Sequence[Group], units: int) -> list[str]:
         about.append(
             "Numbers on this page are rounded: outputs to 254 levels, finer near 0 (each within 0.4 % of the largest "
             f"brightness); maps to 65 534 levels; units, up to {units} per layer of those its diagnosis drew, and "
-            "similarities to 254 levels. The diagnosis files hold them in full. Brightness is shown as its square root."
+            "similarities to 254 levels. The diagnosis files hold them in full. Brightness is shown as its square root "
+            "on a dark ground; colours are shown as they are."
         )
     return about
 

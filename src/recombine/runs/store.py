@@ -39,6 +39,7 @@ from recombine.core.files import (
     write_tensors,
     write_text,
 )
+from recombine.core.holdouts import Holdout
 from recombine.core.lock import Lock
 from recombine.core.task import Task
 from recombine.models.decoders import Decoder, load
@@ -93,9 +94,13 @@ class StoredRun:
         """What the decoder told about itself (`Decoder.describe`), such as the effective ranks of a renderer's maps."""
         return self.facts["described"]
 
+    def read_scores(self, holdout: Holdout) -> Scores:
+        """The table of scores alone, given the run's hold-out: neither model nor scene are needed."""
+        return Scores.from_csv(self._verified("scores.csv"), holdout)
+
     @cached_property
     def scores(self) -> Scores:
-        scores = Scores.from_csv(self._verified("scores.csv"), self.task.holdout)
+        scores = self.read_scores(self.task.holdout)
         scores.model, scores.task = self.model, self.task
         return scores
 
@@ -128,9 +133,8 @@ class StoredRun:
         if keep and not writable:
             raise StoreError(f"{self.path} is not writable, so a diagnosis cannot be kept there. Save it elsewhere.")
         task = self.task
-        found = diagnose(
-            self.model, task.space, task.inputs, task.holdout, target=task.targets, request=request, **options
-        )
+        target = task.targets if task.inverse else task.scene  # the scene also says how its images are shown
+        found = diagnose(self.model, task.space, task.inputs, task.holdout, target=target, request=request, **options)
         found = replace(found, source=self.source)
         if not writable or keep is False:
             return found

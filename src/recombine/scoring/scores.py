@@ -146,7 +146,7 @@ class Scores:
         if metric not in self.columns:
             raise InputError(f"There is no metric {metric!r}. Metrics: {', '.join(self.columns)}.")
         values = self.columns[metric].reshape(self.holdout.space.shape)
-        return landscape(self.holdout, values, metric, ax, label=axis_label(metric))
+        return landscape(self.holdout, values, metric, ax, label=axis_label(metric), log=on_log_scale(metric))
 
     def plot_samples(self, cells: Sequence[int] | None = None, *, n: int = 5, seed: int = 0) -> Figure:
         """Truth above output for `n` ID and `n` OOD cells drawn by seed, or for the cells given."""
@@ -174,3 +174,8 @@ def axis_label(name: str) -> str:
         return name
     metric = METRICS[name]
     return f"{metric.label} ({metric.unit})" if metric.unit else metric.label
+
+
+def on_log_scale(name: str) -> bool:
+    """Whether figures show a metric on a log scale."""
+    return name in METRICS and METRICS[name].log

@@ -47,7 +47,11 @@ class ProbesPart(LayerPart):
             "missing": "State of a missing score; empty if there is one.",
         }
     }
-    layer_columns: ClassVar = {"probe_id_to_ood": "probe ID→OOD", "probe_ridge_ood": "ridge ID→OOD"}
+    layer_columns: ClassVar = {
+        "probe_in_sample": "probe in sample",
+        "probe_id_to_ood": "probe ID→OOD",
+        "probe_ridge_ood": "ridge ID→OOD",
+    }
 
     def study(self, layer: LayerActivations, inputs: DiagnosisInputs) -> PartResult:
         cells = inputs.draw_cells(MOST_CELLS)
@@ -73,7 +77,7 @@ class ProbesPart(LayerPart):
 
     def layer_numbers(self, result: PartResult) -> dict[str, dict[str, Any]]:
         numbers: dict[str, dict[str, Any]] = {}
-        for score in ("id_to_ood", "ridge_ood"):
+        for score in ("in_sample", "id_to_ood", "ridge_ood"):
             by_layer: dict[str, list[float]] = {}
             for row in result.rows:
                 if row["score"] == score:

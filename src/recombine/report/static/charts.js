@@ -175,28 +175,33 @@ const shortLayer = (layer) =>
     .replace(/^layers\.(\d+)\.act$/, "$1")
     .slice(0, 10);
 
-function scatterChart(points) {
-  const names = [...new Set(points.map((p) => p.series))];
-  const panel = card("ID against OOD error, a point per run");
+function scatterChart({ metrics, points: all }) {
+  const names = [...new Set(all.map((p) => p.series))];
+  const panel = card("ID against OOD scores, a point per run");
   panel.root.id = "scatter";
   const answer = el("p", { class: "note", role: "status" }, "Each point opens its run.");
-  const ends = [Math.min(...points.flatMap((p) => [p.id, p.ood])), Math.max(...points.flatMap((p) => [p.id, p.ood]))];
   const hidden = new Set();
-  const written = ends[1] / ends[0] < 10 ? (v) => number(v) : ".0e"; // within a decade one digit does not tell ticks apart
+  let chosen = 0;
   const box = chartBox((Plot, width) => {
-    const shown = points.filter((p) => !hidden.has(p.series));
+    const { name, label, log } = metrics[chosen];
+    const shown = all
+      .filter((p) => p.values[name] && !hidden.has(p.series))
+      .map((p) => ({ ...p, id: p.values[name][0], ood: p.values[name][1] }));
+    const [low, high] = limits(shown.map((p) => [p.id, p.ood]));
+    const written = log && high / low >= 10 ? ".0e" : (v) => number(v); // within a decade one digit does not tell ticks apart
+    const axis = { type: log ? "log" : "linear", grid: true, tickFormat: written };
     const chart = Plot.plot({
       ...frame(width, names),
       marginLeft: 56,
       marginBottom: 40,
-      ariaLabel: "ID against OOD error",
-      x: { type: "log", label: "ID mean squared error", grid: true, ticks: width < 420 ? 3 : 5, tickFormat: written },
-      y: { type: "log", label: "OOD mean squared error", grid: true, ticks: 5, tickFormat: written },
+      ariaLabel: `ID against OOD, ${label}`,
+      x: { ...axis, label: `ID ${label}`, ticks: width < 420 ? 3 : 5 },
+      y: { ...axis, label: `OOD ${label}`, ticks: 5 },
       marks: [
         Plot.line(
           [
-            [ends[0], ends[0]],
-            [ends[1], ends[1]],
+            [low, low],
+            [high, high],
           ],
           { stroke: "currentColor", strokeOpacity: 0.35, strokeDasharray: "4 4" },
         ),
@@ -224,7 +229,16 @@ function scatterChart(points) {
     linkDots(chart, shown, answer);
     return chart;
   });
-  panel.body.append(legend(names, hidden, box.redraw), box, answer);
+  const pick = choice(
+    "Score",
+    metrics.map((metric) => metric.label),
+    chosen,
+    (i) => {
+      chosen = i;
+      box.redraw();
+    },
+  );
+  panel.body.append(metrics.length > 1 ? pick.root : "", legend(names, hidden, box.redraw), box, answer);
   return panel.root;
 }
 
@@ -244,7 +258,7 @@ function linkDots(chart, points, answer) {
         tabindex: 0,
         role: "link",
         "data-run": point.run,
-        "aria-label": `${point.series}, run ${point.run}: ID error ${number(point.id, 2)}, OOD error ${number(point.ood, 2)}`,
+        "aria-label": `${point.series}, run ${point.run}: ID ${number(point.id, 2)}, OOD ${number(point.ood, 2)}`,
         on: {
           click: open,
           keydown: (event) => {
@@ -321,14 +335,14 @@ function thresholdChart(points) {
 
 function buildCharts(main) {
   const { layers, scatter, thresholds, tables } = DATA.curves;
-  if (!layers.length && !scatter.length && !thresholds.length && !tables.length) return;
+  if (!layers.length && !scatter.points && !thresholds.length && !tables.length) return;
   const section = el("section", { id: "curves" }, el("h2", {}, "By layer, run and size"));
   main.append(section);
   const charts = el(
     "div",
     { class: "charts" },
     layers.map(layerChart),
-    scatter.length ? scatterChart(scatter) : null,
+    scatter.points ? scatterChart(scatter) : null,
     thresholds.length ? thresholdChart(thresholds) : null,
   );
   section.append(charts);

@@ -18,7 +18,9 @@ function buildExplorer(main) {
       "p",
       { class: "intro" },
       "Each cell is one combination of factor values. Those inside the red line were never trained on, though each " +
-        "of their values was. Move over the plane, click, drag, or use the arrow keys.",
+        "of their values was." +
+        (DATA.groups.some((group) => group.gone) ? " Hatched ones do not exist." : "") +
+        " Move over the plane, click, drag, or use the arrow keys.",
     ),
   );
   main.append(section);
@@ -35,7 +37,7 @@ function buildExplorer(main) {
   const plane = makeMap("Factor plane. Arrow keys move the picked combination.", { pick: true });
   plane.root.id = "plane";
   const sides = axes();
-  const left = card("Error landscape");
+  const left = card("Landscape");
   const colourChoice = el("div", { class: "controls" });
   const bar = el("div");
   const sliders = el("div", { class: "body" });
@@ -114,7 +116,7 @@ function buildExplorer(main) {
     refill(
       colourChoice,
       choice(
-        "Error of",
+        "Landscape of",
         group.models.map((m) => m.name),
         state.colour,
         (i) => {
@@ -122,6 +124,12 @@ function buildExplorer(main) {
           changed("slice");
         },
       ).root,
+      landscapeNames(group).length > 1
+        ? choice("Metric", landscapeNames(group), state.metric, (i) => {
+            state.metric = i;
+            changed("metric");
+          }).root
+        : "",
     );
     refill(
       chips,
@@ -165,7 +173,7 @@ function buildExplorer(main) {
     const picture = (label) => {
       const canvas = el("canvas");
       const root = el("div", { class: "field-map", role: "img", "aria-label": label }, canvas);
-      if (about) keepRatio(root, about.shape[2], about.shape[1]);
+      if (about) keepRatio(root, ...sidesOf(about.shape));
       const caption = el("figcaption", {}, el("span", { "data-text": true }));
       return { canvas, root, text: caption.firstChild, figure: el("figure", {}, root, caption) };
     };
@@ -185,7 +193,10 @@ function buildExplorer(main) {
       ...shown.map(modelHead),
       cells.truth.figure,
       ...cells.models.map((c) => c.output.figure),
-      legend("output − truth", colourBar("difference", "−", "+")),
+      legend(
+        "output − truth",
+        differenceKey(about),
+      ),
       ...cells.models.map((c) => c.difference.figure),
       legend(
         "superposition",
@@ -207,54 +218,63 @@ function buildExplorer(main) {
     const group = theGroup();
     const model = group.models[state.colour];
     const { cells: order } = slice(group);
-    const mse = model.loaded.mse;
+    const name = metricsOf(group)[state.metric];
+    const numbers = model.landscapes[name]?.numbers;
     bar.replaceChildren();
-    if (!mse) {
+    if (!numbers) {
       plane.draw(
         Float64Array.from(order, () => NaN),
         colourMap("magma"),
         0,
         1,
       );
-      bar.append(group.ready ? gap(lacking(model, "errors")) : colourBar("magma", "–", "–"), landscapeNote(model));
+      const reason = lacking(model, "errors") || "it has no such numbers";
+      bar.append(group.ready ? gap(reason) : colourBar("magma", "–", "–"), landscapeNote(model, name));
       return;
     }
-    const logs = group.models.filter((m) => m.loaded.mse).map((m) => m.loaded.mse.range.map(Math.log10));
-    const low = Math.min(...logs.map((r) => r[0]));
-    const high = Math.max(low + 0.1, ...logs.map((r) => r[1]));
+    const { log } = model.landscapes[name];
+    const bent = (value) => (log ? Math.log10(value) : value);
+    const ranges = group.models.flatMap((m) => m.landscapes[name]?.numbers?.range.map(bent) ?? []);
+    const low = Math.min(...ranges);
+    const high = Math.max(low + (log ? 0.1 : 1e-9), ...ranges);
+    const map = log ? "magma" : "viridis";
+    const written = (value) => number(log ? 10 ** value : value, 2);
     plane.draw(
-      Float64Array.from(order, (cell) => Math.log10(mse.at(cell))),
-      colourMap("magma"),
+      Float64Array.from(order, (cell) => bent(numbers.at(cell))),
+      colourMap(map),
       low,
       high,
     );
-    bar.append(colourBar("magma", number(10 ** low, 2), number(10 ** high, 2)), landscapeNote(model));
+    bar.append(colourBar(map, written(low), written(high)), landscapeNote(model, name));
   }
 
   function drawCell() {
     const group = theGroup();
     const cell = cellOf(group, state.at);
-    const held = group.loaded.held ? group.loaded.held.at(cell) > 0.5 : false;
+    const kind = stateOf(group, cell);
+    const held = kind === "ood";
     readout.replaceChildren(
       el("b", { id: "place", "data-text": true }, placeText(group, state.at)),
       el(
         "span",
-        { class: `tag ${held ? "held" : "seen"}`, "data-text": true },
-        held ? "never trained on" : "trained on",
+        { class: `tag ${TAGS[kind]}`, "data-text": true },
+        STATES[kind],
       ),
     );
     const truth = group.loaded.truth && pictureOf(group.loaded.truth, cell);
-    show(cells.truth, held, truth, group.truth ? group.loaded.failed.truth : "no truth was given", (p, c) =>
-      paintPicture(c, p, group.scale),
-    );
+    const gone = kind === "unavailable" ? "this combination does not exist" : "";
+    const noTruth = group.truth ? group.loaded.failed.truth : "no truth was given";
+    show(cells.truth, held, gone ? null : truth, gone || noTruth, (p, c) => paintPicture(c, p, group.scale));
     const said = [];
+    const metric = metricsOf(group)[state.metric];
     for (const { model, output, difference, sum } of cells.models) {
       const mine = model.loaded.output && pictureOf(model.loaded.output, cell);
       const why = lacking(model, "outputs");
       show(output, held, mine, why, (p, c) => paintPicture(c, p, group.scale));
-      show(difference, held, mine && truth, why || "no truth", (_, c) => paintDifference(c, mine, truth, group.scale));
-      const mse = model.loaded.mse && model.loaded.mse.at(cell);
-      output.text.textContent = mse ? `error ${number(mse, 2)}` : "";
+      show(difference, held, mine && !gone && truth, why || gone || "no truth", (_, c) => paintDifference(c, mine, truth, group.scale));
+      const score = model.landscapes[metric]?.numbers?.at(cell);
+      const scored = score === undefined || Number.isNaN(score) ? "" : `${shortLabel(metric)} ${number(score, 2)}`;
+      output.text.textContent = scored;
       const both = mine && superpose(group, model, state.at, state.side);
       const match = both && compare(mine.values, both);
       const reason =
@@ -266,35 +286,52 @@ function buildExplorer(main) {
       );
       sum.text.textContent = match ? `cosine ${number(match.cosine, 2)}` : "";
       said.push(
-        `${model.name}: ${mse ? `error ${number(mse, 2)}` : "no error"}${match ? `, cosine with the superposition ${number(match.cosine, 2)}` : ""}`,
+        `${model.name}: ${scored || "no score"}${match ? `, cosine with the superposition ${number(match.cosine, 2)}` : ""}`,
       );
     }
-    say(`${placeText(group, state.at)}, ${held ? "never trained on" : "trained on"}. ${said.join(". ")}`);
+    say(`${placeText(group, state.at)}, ${STATES[kind]}. ${said.join(". ")}`);
   }
 
   onChange((what) => {
     if (what === "all") buildControls();
-    if (what === "all" || what === "models") buildGrid();
-    if (what === "all" || what === "slice") drawPlane();
+    if (["all", "models", "metric"].includes(what)) buildGrid();
+    if (["all", "slice", "metric"].includes(what)) drawPlane();
     else if (what === "cell") plane.frame();
-    if (["all", "models", "cell", "slice"].includes(what)) drawCell();
+    if (["all", "models", "cell", "slice", "metric"].includes(what)) drawCell();
   });
 }
 
-const landscapeNote = (model) =>
-  el("p", { class: "note", "data-text": true }, `mean squared error of ${model.name}, log scale`);
+// What the colours of a difference mean.
+function differenceKey(about) {
+  if (about?.shape.length === 3) return colourBar("difference", "−", "+");
+  const text = about?.shape.length === 4 ? "each colour apart; grey where they agree" : "above or below 0";
+  return el("span", { "data-text": true }, text);
+}
+
+const STATES = { id: "trained on", ood: "never trained on", unavailable: "unavailable" };
+const TAGS = { id: "seen", ood: "held", unavailable: "gone" };
+const landscapeNames = (group) =>
+  metricsOf(group).map((name) => group.models.find((model) => model.landscapes[name]).landscapes[name].label);
+const shortLabel = (name) => (name === "mse" ? "error" : name.replaceAll("_", " "));
+
+function landscapeNote(model, name) {
+  const entry = model.landscapes[name];
+  const text = entry ? `${entry.label} of ${model.name}${entry.log ? ", log scale" : ""}` : "";
+  return el("p", { class: "note", "data-text": true }, text);
+}
 
 function modelHead(model) {
-  const errors = model.errors || {};
-  const numbers = ["id", "ood"]
-    .filter((key) => errors[key] !== undefined)
-    .map((key) => `${key.toUpperCase()} ${number(errors[key], 2)}`);
+  const name = metricsOf(theGroup())[state.metric];
+  const means = model.landscapes[name]?.means || {};
+  const numbers = Object.entries(means)
+    .filter(([, mean]) => mean !== null)
+    .map(([split, mean]) => `${split.toUpperCase()} ${number(mean, 2)}`);
   return el(
     "div",
     { class: "head", title: model.name },
     el("b", { "data-text": true }, model.name),
     el("small", { title: model.verdict.explanation, "data-text": true }, model.verdict.kind),
-    numbers.length ? el("small", { "data-text": true }, numbers.join(" · ")) : null,
+    numbers.length ? el("small", { "data-text": true, "data-means": true }, numbers.join(" · ")) : null,
   );
 }
 

@@ -84,7 +84,7 @@ function buildKernel(main) {
       }).root,
     );
     const shape = group.models.map((m) => m.output).find(Boolean)?.shape;
-    for (const canvas of [first, second]) if (shape) keepRatio(canvas.parentElement, shape[2], shape[1]);
+    for (const canvas of [first, second]) if (shape) keepRatio(canvas.parentElement, ...sidesOf(shape));
   }
 
   async function build() {

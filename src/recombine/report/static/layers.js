@@ -1,4 +1,33 @@
-// Layer by layer: how each model stretches the plane, keeps the factors apart, and where linear probes fail.
+// Layer by layer: the maps that the parts of the diagnoses have for every layer, such as how a model stretches the plane,
+// keeps the factors apart, and where linear probes fail. Maps of the same kind for several factors share a row.
+const MAP_COLOURS = ["viridis", "cividis", "magma"];
+const MAP_NOTES = {
+  "log10 volume element": { title: "log₁₀ dv", about: "how much a step in the plane is stretched" },
+  factorization: { about: "1: the factors move the activation in orthogonal directions", range: [0.5, 1] },
+  "probe error": { about: "how far a linear read-out is off where its fit saw nothing", least: 0.05 },
+};
+
+// Rows of maps: kind → titles of its maps, one for each factor or a single one.
+function mapRows(group) {
+  const rows = new Map();
+  for (const model of group.models) {
+    for (const [title, { part }] of Object.entries(model.maps)) {
+      const factor = group.factors.findIndex((f) => title.endsWith(` of ${f.name}`));
+      const kind = factor < 0 ? title : title.slice(0, -` of ${group.factors[factor].name}`.length);
+      if (!rows.has(kind)) rows.set(kind, { kind, part, titles: new Map() });
+      rows.get(kind).titles.set(Math.max(factor, 0), title);
+    }
+  }
+  return [...rows.values()].map((row, i) => ({
+    map: MAP_COLOURS[i % MAP_COLOURS.length],
+    about: "",
+    title: row.kind,
+    ...MAP_NOTES[row.kind],
+    ...row,
+    byFactor: row.titles.size > 1,
+  }));
+}
+
 function buildLayers() {
   if (!DATA.groups.length) return;
   const panel = card("Layer by layer");
@@ -28,44 +57,21 @@ function buildLayers() {
   let rows = [];
   let ownScale = 0;
 
-  const KINDS = [
-    {
-      key: "volume",
-      part: "geometry",
-      title: "log₁₀ dv",
-      about: "how much a step in the plane is stretched",
-      map: "viridis",
-      at: (a, layer, cells) => (i) => a.at(layer * cells + i),
-    },
-    {
-      key: "factorization",
-      part: "geometry",
-      title: "factorization",
-      about: "1: the factors move the activation in orthogonal directions",
-      map: "cividis",
-      at: (a, layer, cells) => (i) => a.at(layer * cells + i),
-    },
-    {
-      key: "probe",
-      part: "probes",
-      title: "probe error",
-      about: "",
-      map: "magma",
-      at: (a, layer, cells) => (i) => a.at((layer * a.shape[1] + state.probe) * cells + i),
-    },
-  ];
+  const shownTitle = (kind) => kind.titles.get(kind.byFactor ? state.probe : 0) ?? [...kind.titles.values()][0];
+  const numbersOf = (model, kind) => model.maps[shownTitle(kind)]?.numbers;
+  const at = (numbers, layer, cells) => (i) => numbers.at(layer * cells + i);
 
   function build() {
     const group = theGroup();
     const models = shownModels(group);
     slider.max = depth(group) - 1;
     grid.style.setProperty("--models", String(models.length));
-    rows = KINDS.map((kind) => ({
+    rows = mapRows(group).map((kind) => ({
       kind,
       lead: el("div", { class: "lead" }),
       cells: models.map((model) => {
         const map = makeMap(`${kind.title} of ${model.name}`, { pick: true });
-        map.canvas.dataset.map = kind.key;
+        map.canvas.dataset.map = kind.kind;
         const text = el("span", { "data-text": true });
         const box = el("div", {}, map.root);
         return { model, map, text, box, figure: el("figure", {}, box, el("figcaption", {}, text)) };
@@ -86,9 +92,9 @@ function buildLayers() {
         ownScale = i;
         changed("layer");
       }).root,
-      group.factors.length > 1
+      rows.some(({ kind }) => kind.byFactor)
         ? choice(
-            "Probe of",
+            "Factor",
             group.factors.map((f) => f.name),
             state.probe,
             (i) => {
@@ -103,15 +109,14 @@ function buildLayers() {
 
   // The ends of a map's colours: over all layers of all models shown, so that growth with depth can be seen.
   function rangeOf(kind, models, plane, total) {
-    if (kind.key === "factorization") return [0.5, 1];
+    if (kind.range) return kind.range;
     const found = models.flatMap((model) => {
-      const numbers = model.loaded[kind.key];
+      const numbers = numbersOf(model, kind);
       const layers = ownScale ? [layerOf(model)] : model.layers.keys();
-      return numbers ? [...layers].map((layer) => Float64Array.from(plane.cells, kind.at(numbers, layer, total))) : [];
+      return numbers ? [...layers].map((layer) => Float64Array.from(plane.cells, at(numbers, layer, total))) : [];
     });
-    if (kind.key !== "probe") return limits(found);
-    const least = 0.05 * Math.abs(theGroup().factors[state.probe].step); // less is nothing, however it rounds
-    return limits([...found, [0, least]]);
+    if (!kind.least) return limits(found);
+    return limits([...found, [0, kind.least * Math.abs(theGroup().factors[state.probe].step)]]); // less is rounding
   }
 
   function draw() {
@@ -129,17 +134,14 @@ function buildLayers() {
     });
     for (const { kind, lead, cells } of rows) {
       const values = cells.map(({ model }) => {
-        const numbers = model.loaded[kind.key];
-        return numbers ? Float64Array.from(plane.cells, kind.at(numbers, layerOf(model), total)) : null;
+        const numbers = numbersOf(model, kind);
+        return numbers ? Float64Array.from(plane.cells, at(numbers, layerOf(model), total)) : null;
       });
       const [low, high] = rangeOf(kind, models, plane, total);
-      const about =
-        kind.key === "probe"
-          ? `how far a linear read-out of ${group.factors[state.probe].name} is off where its fit saw nothing`
-          : kind.about;
+      const of = kind.byFactor ? ` of ${group.factors[state.probe].name}` : "";
       lead.replaceChildren(
-        el("b", { "data-text": true }, kind.title),
-        el("span", { "data-text": true }, about),
+        el("b", { "data-text": true }, kind.title + of),
+        el("span", { "data-text": true }, kind.about),
         colourBar(kind.map, number(low, 2), number(high, 2)),
       );
       cells.forEach(({ model, map, box, text }, i) => {
@@ -165,9 +167,10 @@ function buildLayers() {
     const total = group.factors.reduce((product, f) => product * f.size, 1);
     for (const { kind, cells } of rows) {
       for (const { model, map, text } of cells) {
-        if (!model.loaded[kind.key]) continue;
+        const numbers = numbersOf(model, kind);
+        if (!numbers) continue;
         map.frame();
-        text.textContent = number(kind.at(model.loaded[kind.key], layerOf(model), total)(cell));
+        text.textContent = number(at(numbers, layerOf(model), total)(cell));
       }
     }
   }

@@ -1,25 +1,28 @@
 // Puts the page together: panels first, so that nothing moves later, then the arrays as they are unpacked.
-const FIELDS = { output: "outputs", mse: "errors", volume: "geometry", factorization: "geometry", probe: "probes" };
-
 async function loadGroup(group) {
   if (group.loading) return group.loading;
   group.loading = Promise.all([
-    loadInto(group, "held", "held"),
-    group.truth ? loadInto(group, "truth", "truth") : null,
+    ...["held", "gone", "truth"].map((key) => loadInto(group, key, group[key], key)),
     ...group.models.flatMap((model) => [
-      ...Object.entries(FIELDS).map(([key, part]) => (model[key] ? loadInto(model, key, part) : null)),
+      loadInto(model, "output", model.output, "outputs"),
+      ...Object.values(model.landscapes).map((entry) => loadInto(model, entry, entry.map, "errors")),
+      ...Object.values(model.maps).map((entry) => loadInto(model, entry, entry.map, entry.part)),
       model.alone ? loadAlone(model) : null,
     ]),
   ]);
   await group.loading;
-  group.scale = brightness(group);
+  group.scale = scaleOf(group);
   group.ready = true;
   return group;
 }
 
-async function loadInto(owner, key, part) {
+// Numbers that belong to a group or a model, under a name or with the entry that tells of them.
+async function loadInto(owner, place, about, part) {
+  if (!about) return;
   try {
-    owner.loaded[key] = await load(owner[key]);
+    const numbers = await load(about);
+    if (typeof place === "string") owner.loaded[place] = numbers;
+    else place.numbers = numbers;
   } catch (error) {
     owner.loaded.failed[part] = `This cannot be shown: ${error.message}.`;
   }

@@ -1,43 +1,78 @@
-// Pictures of one cell: truth, output, difference, superposition.
+// Pictures of one cell: truth, output, difference, superposition. An output is a grey image (cell, row, column), a coloured
+// one (cell, row, column, channel) or a vector (cell, entry).
+const VECTOR = { width: 320, height: 200, bars: 40, colour: "#3b8ad9", axis: "#80808080" };
 
-// How pictures are shown. Brightness as in the project's figures: from 0 (or the darkest truth) to the brightest truth, as its square root, which
-// shows what a failing decoder leaves; linear where the background is bright.
-function brightness(group) {
-  const sources = group.loaded.truth ? [group.loaded.truth] : group.models.map((m) => m.loaded.output).filter(Boolean);
-  const ranges = sources.map((source) => source.range);
-  const low = Math.min(0, ...ranges.map((r) => r[0]));
-  const high = Math.max(low + 1e-9, ...ranges.map((r) => r[1]));
-  let sum = 0;
-  let count = 0;
-  for (const source of sources) {
-    for (let i = 0; i < source.codes.length; i += 7) {
-      sum += source.at(i);
-      count += 1;
-    }
-  }
-  return { low, high, power: count && sum / count > (low + high) / 2 ? 1 : 0.5, upsideDown: group.row_0 !== "top" };
-}
+// How pictures are shown, as in the project's figures (core/images.py).
+const scaleOf = (group) => ({ ...group.tone, upsideDown: group.row_0 !== "top" });
+
+// Width and height of an output's picture.
+const sidesOf = (shape) => (shape.length < 3 ? [VECTOR.width, VECTOR.height] : [shape[2], shape[1]]);
 
 function pictureOf(numbers, cell) {
-  const [, height, width] = numbers.shape;
-  return { width, height, values: numbers.row(cell) };
+  const [, height, width, channels] = numbers.shape;
+  const values = numbers.row(cell);
+  return numbers.shape.length < 3 ? { vector: true, values } : { width, height, channels: channels ?? 1, values };
 }
+
+// A share 0 … 1 of red, green, blue and, if given, of opacity, as a pixel.
+function pixelOf(shares) {
+  if (shares.some(Number.isNaN)) return NOTHING;
+  const [red, green, blue, alpha = 255] = shares.map((share) => Math.round(255 * clamp(share, 0, 1)));
+  return ((alpha << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+const channelsAt = (picture, i) => picture.values.subarray(i * picture.channels, (i + 1) * picture.channels);
 
 function paintPicture(canvas, picture, scale) {
-  const grey = colourMap("grey");
+  if (picture.vector) return paintVector(canvas, picture.values, scale.low, scale.high);
   const span = scale.high - scale.low;
-  const colourAt = (i) => shade(grey, Math.max(0, (picture.values[i] - scale.low) / span) ** scale.power);
+  const share = (value) => clamp((value - scale.low) / span, 0, 1) ** scale.power;
+  const grey = colourMap("grey");
+  const colourAt =
+    picture.channels > 1
+      ? (i) => pixelOf(Array.from(channelsAt(picture, i), share))
+      : (i) => shade(grey, share(picture.values[i]));
   paint(canvas, picture.width, picture.height, colourAt, scale.upsideDown);
 }
 
+// Red and blue for more and less; a coloured image's channels apart, around grey.
 function paintDifference(canvas, picture, truth, scale) {
-  const map = colourMap("difference");
   const span = scale.high - scale.low;
-  const colourAt = (i) => {
-    const share = (picture.values[i] - truth.values[i]) / span;
-    return shade(map, 0.5 + 0.5 * Math.sign(share) * Math.abs(share) ** scale.power);
-  };
+  const differences = picture.values.map((value, i) => (value - truth.values[i]) / span);
+  if (picture.vector) return paintVector(canvas, differences, -1, 1);
+  const share = (value) => 0.5 + 0.5 * Math.sign(value) * Math.abs(value) ** scale.power;
+  const map = colourMap("difference");
+  const both = { ...picture, values: differences };
+  const colourAt =
+    picture.channels > 1
+      ? (i) => pixelOf(Array.from(channelsAt(both, i).subarray(0, 3), share))
+      : (i) => shade(map, share(differences[i]));
   paint(canvas, picture.width, picture.height, colourAt, scale.upsideDown);
+}
+
+// Bars from 0, or a line where there are many entries.
+function paintVector(canvas, values, low, high) {
+  const { width, height, bars, colour, axis } = VECTOR;
+  canvas.width = width;
+  canvas.height = height;
+  const context = canvas.getContext("2d");
+  const margin = 0.05 * (high - low);
+  const y = (value) => height * (1 - (clamp(value, low, high) - low + margin) / (high - low + 2 * margin));
+  const zero = y(clamp(0, low, high));
+  const step = width / values.length;
+  context.fillStyle = axis;
+  context.fillRect(0, zero, width, 1);
+  context.fillStyle = context.strokeStyle = colour;
+  if (values.length <= bars) {
+    values.forEach((value, i) => {
+      if (!Number.isNaN(value)) context.fillRect((i + 0.1) * step, Math.min(y(value), zero), 0.8 * step, Math.abs(y(value) - zero));
+    });
+    return;
+  }
+  context.lineWidth = 2;
+  context.beginPath();
+  values.forEach((value, i) => context.lineTo((i + 0.5) * step, y(value)));
+  context.stroke();
 }
 
 // S for a cell: on the input side the sum over factors of the output for this value beside the others' mean codes, on
@@ -54,15 +89,14 @@ function fromMeanCodes(group, model, at) {
 
 function fromOutputs(group, model, at) {
   const outputs = model.loaded.output;
-  const held = group.loaded.held;
-  if (!outputs || !held) return null;
+  if (!outputs || !group.loaded.held) return null;
   const size = outputs.codes.length / outputs.shape[0];
   const step = strides(group);
   const self = cellOf(group, at);
   const total = new Float64Array(size);
   let count = 0;
   for (let cell = 0; cell < outputs.shape[0]; cell++) {
-    if (cell === self || held.at(cell) > 0.5) continue;
+    if (cell === self || stateOf(group, cell) !== "id") continue;
     if (!group.factors.some((factor, i) => Math.floor(cell / step[i]) % factor.size === at[i])) continue;
     for (let i = 0, j = cell * size; i < size; i++, j++) total[i] += outputs.table[outputs.codes[j]];
     count += 1;
@@ -70,12 +104,13 @@ function fromOutputs(group, model, at) {
   return count ? total.map((value) => value / count) : null;
 }
 
-// Cosine of output and superposition, and the scale that brings them closest.
+// Cosine of output and superposition, and the scale that brings them closest. Entries without a number do not count.
 function compare(output, sum) {
   let both = 0;
   let own = 0;
   let other = 0;
   for (let i = 0; i < output.length; i++) {
+    if (Number.isNaN(output[i]) || Number.isNaN(sum[i])) continue;
     both += output[i] * sum[i];
     own += output[i] * output[i];
     other += sum[i] * sum[i];

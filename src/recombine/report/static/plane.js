@@ -23,6 +23,26 @@ function slice(group) {
   return { width, height, cells };
 }
 
+// Whether a cell is trained on ("id"), held out ("ood") or does not exist ("unavailable").
+function stateOf(group, cell) {
+  const { held, gone } = group.loaded;
+  if (gone && gone.at(cell) > 0.5) return "unavailable";
+  return held && held.at(cell) > 0.5 ? "ood" : "id";
+}
+
+// Diagonal lines over the cells of a slice that do not exist, as an SVG path.
+function hatchPath({ width, height, cells }, gone) {
+  if (!gone) return "";
+  let path = "";
+  cells.forEach((cell, i) => {
+    if (gone.at(cell) < 0.5) return;
+    const x = i % width;
+    const y = height - 1 - Math.floor(i / width);
+    path += `M${x} ${y + 0.5}L${x + 0.5} ${y}M${x} ${y + 1}L${x + 1} ${y}M${x + 0.5} ${y + 1}L${x + 1} ${y + 0.5}`;
+  });
+  return path;
+}
+
 // The border between trained and held-out cells of a slice, as an SVG path; y points down there.
 function outlinePath({ width, height, cells }, held) {
   if (!held) return "";
@@ -45,7 +65,8 @@ function makeMap(label, { pick = false } = {}) {
   const canvas = el("canvas", { "aria-hidden": "true" });
   const outlines = [svg("path", { class: "outline-under" }), svg("path", { class: "outline" })];
   const markers = [svg("rect", { class: "marker under" }), svg("rect", { class: "marker" })];
-  const overlay = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, outlines, markers);
+  const hatch = svg("path", { class: "hatch" });
+  const overlay = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, hatch, outlines, markers);
   const root = el(
     "div",
     {
@@ -71,6 +92,7 @@ function makeMap(label, { pick = false } = {}) {
     overlay.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const border = outlinePath(plane, theGroup().loaded.held);
     for (const outline of outlines) outline.setAttribute("d", border);
+    hatch.setAttribute("d", hatchPath(plane, theGroup().loaded.gone));
     const x = state.at[state.axes[0]];
     const y = theGroup().factors.length < 2 ? 0 : state.at[state.axes[1]];
     for (const marker of markers) fill(marker, { x, y: height - 1 - y, width: 1, height: 1 }, []);
@@ -145,7 +167,7 @@ function moved(group, x, y) {
   return at;
 }
 
-const valueOf = (factor, position) => number(factor.low + factor.step * position, 6);
+const valueOf = (factor, position) => factor.labels[position];
 const axesText = (group) => {
   const [across, up] = state.axes.map((axis) => group.factors[axis]?.name);
   return up === undefined ? `across: ${across}` : `across: ${across}, up: ${up}`;

@@ -6,6 +6,7 @@ const state = {
   layer: 0,
   hidden: new Set(),
   colour: 0,
+  metric: 0,
   side: 0,
   unitModel: 0,
   unit: -1,
@@ -18,7 +19,7 @@ const state = {
 };
 const listeners = [];
 
-// `act(what)` is called after changes; what is one of cell, layer, models, unit, kernel or all.
+// `act(what)` is called after changes; what is one of cell, slice, metric, layer, models, unit, kernel, pair or all.
 const onChange = (act) => listeners.push(act);
 
 function changed(what) {
@@ -41,6 +42,7 @@ function linkText() {
     axes: state.axes.join("."),
     layer: state.layer,
     colour: state.colour,
+    metric: state.metric,
     side: state.side,
     um: state.unitModel,
     unit: state.unit,
@@ -85,6 +87,7 @@ function readLink(text) {
   state.colour = whole("colour", models) ?? state.colour;
   state.unitModel = whole("um", models) ?? state.unitModel;
   state.kernelModel = whole("km", models) ?? state.kernelModel;
+  state.metric = whole("metric", metricsOf(group).length - 1) ?? state.metric;
   state.side = whole("side", 1) ?? state.side;
   state.unit = whole("unit", Number.MAX_SAFE_INTEGER, -1) ?? state.unit;
   state.sort = whole("sort", 3) ?? state.sort;
@@ -101,6 +104,8 @@ function readLink(text) {
 }
 
 const theGroup = () => DATA.groups[state.group];
+// The names of all landscapes that some model of the group has.
+const metricsOf = (group) => [...new Set(group.models.flatMap((model) => Object.keys(model.landscapes)))];
 const depth = (group) => Math.max(1, ...group.models.map((model) => model.layers.length));
 
 // Start values of a group: the middle of the hold-out, the last layer but one.
@@ -114,6 +119,7 @@ function chooseGroup(index) {
   const inputSide = group.models.some((model) => model.alone);
   Object.assign(state, {
     colour: 0,
+    metric: 0,
     side: inputSide ? 0 : 1,
     unitModel: 0,
     unit: -1,

@@ -208,6 +208,7 @@ function buildUnits() {
     const sums = new Float64Array(size);
     const counts = new Float64Array(size);
     order.values.forEach((value, cell) => {
+      if (Number.isNaN(value) || stateOf(group, cell) === "unavailable") return;
       const at = Math.floor(cell / step) % size;
       sums[at] += value;
       counts[at] += 1;

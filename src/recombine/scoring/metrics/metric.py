@@ -66,6 +66,7 @@ class Metric(ABC):
         label: What it is called in figures.
         unit: Of its numbers; empty if they have none.
         direction: Whether lower or higher values are better.
+        log: Whether figures show it on a log scale.
         order: Its place among the columns.
     """
 
@@ -73,6 +74,7 @@ class Metric(ABC):
     label: ClassVar[str]
     unit: ClassVar[str] = ""
     direction: ClassVar[Direction] = Direction.LOWER
+    log: ClassVar[bool] = False
     order: ClassVar[int] = 100
 
     def applies(self, task: Task) -> bool:

@@ -12,6 +12,7 @@ class MeanSquaredError(Metric):
     name = "mse"
     order = 1
     label = "mean squared error"
+    log = True
 
     def compute(self, outputs, targets, values, task):
         return distance(outputs, targets)

@@ -19,6 +19,7 @@ class RelativeError(Metric):
     name = "relative_error"
     order = 2
     label = "error, relative to the truth's variance"
+    log = True
 
     def compute(self, outputs, targets, values, task):
         return distance(outputs, targets)

@@ -80,13 +80,13 @@ def _scores(exact: Geometry, differences: Geometry, name: str, holdout: Holdout)
         "factorization_ood": layer.factorization_pointwise(held).overall,
         "factorization_differences": coarse.factorization_pointwise().overall,
         "factorization_differences_ratio_of_means": coarse.factorization_ratio_of_means().overall,
-        "log_volume_id": mean(layer.log_volume[trained]),
-        "log_volume_ood": mean(layer.log_volume[held]),
+        "log_volume": mean(layer.log_volume[held]) - mean(layer.log_volume[trained]),
     }
 
 
 def _read_out(probes: Probes, name: str, factors: Sequence[str]) -> dict[str, float]:
-    return {f"r2_{score}": float(np.mean([probes[name, factor, score].r2 for factor in factors])) for score in SCORES}
+    found = {score: [probes[name, factor, score].r2 for factor in factors] for score in SCORES}
+    return {f"probe_{score}": float(np.mean(r2)) for score, r2 in found.items()}
 
 
 def true_log_volume(run: StoredRun) -> Float[np.ndarray, " cell"]:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PROBES = {
-    "r2_in_sample": "fitted and scored on all cells",
-    "r2_id_to_ood": "fitted on ID, scored on OOD",
-    "r2_ridge_ood": "ridge, fitted on ID, scored on OOD",
+    "probe_in_sample": "fitted and scored on all cells",
+    "probe_id_to_ood": "fitted on ID, scored on OOD",
+    "probe_ridge_ood": "ridge, fitted on ID, scored on OOD",
 }
 FACTORIZATIONS = {
     "factorization": "exact, mean of F over cells",
@@ -109,7 +109,7 @@ def effects(part: PartResult) -> Effects:
         }
         if all(of.values()):
             numbers: dict[str, Any] = {
-                "C4.probe": np.mean([trend(group, "r2_id_to_ood") for group in of.values()]),
+                "C4.probe": np.mean([trend(group, "probe_id_to_ood") for group in of.values()]),
                 "C4.factorization": np.mean([trend(group, "factorization") for group in of.values()]),
             }
             rate = {key: loss_of_factorization(group, per_layer=True) for key, group in of.items()}

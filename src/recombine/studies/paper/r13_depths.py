@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 DECODERS = {"cnn": "CNN", "mlp": "MLP"}
 SHOWN = 6
 SCORES = {
-    "r2_in_sample": "R² of probes, in sample",
-    "r2_id_to_ood": "R² of probes, ID → OOD",
+    "probe_in_sample": "R² of probes, in sample",
+    "probe_id_to_ood": "R² of probes, ID → OOD",
     "factorization": "factorization F",
 }
 
