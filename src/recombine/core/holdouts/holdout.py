@@ -23,6 +23,7 @@ from recombine.core.registry import MOST_NESTED, TOO_DEEP, Family
 
 HOLDOUTS = Family("holdout", (FactorSpace,))
 Rule = Callable[[Tensor], Tensor]
+CHUNK = 2**16  # cells whose rule is evaluated at a time
 MOST_PARTS = 10_000  # of a combination: written twice in every round, parts would double in each
 Combination = Literal["any_of", "all_of", "all_but"]
 
@@ -94,7 +95,7 @@ class Holdout:
         Use `id_mask` and `ood_mask` to select cells: `~mask` includes unavailable ones.
         """
         flat = np.empty(len(self.space), dtype=bool)
-        for cells in self.space.chunks():
+        for cells in self.space.chunks(CHUNK):
             flat[cells[0] : cells[-1] + 1] = self.contains(self.space.values(cells)).numpy()
         return flat.reshape(self.space.shape)
 
