@@ -30,6 +30,7 @@ from torch import Tensor
 import recombine
 from recombine.core import plugins
 from recombine.core.errors import InputError, StoreError, TrainingDiverged
+from recombine.core.factors import FactorSpace
 from recombine.core.files import (
     file_digest,
     read_json,
@@ -94,14 +95,19 @@ class StoredRun:
         """What the decoder told about itself (`Decoder.describe`), such as the effective ranks of a renderer's maps."""
         return self.facts["described"]
 
-    def read_scores(self, holdout: Holdout) -> Scores:
-        """The table of scores alone, given the run's hold-out: neither model nor scene are needed."""
+    def read_scores(self, holdout: Holdout | FactorSpace) -> Scores:
+        """The table of scores alone, given the run's hold-out or space: neither model nor scene are needed."""
         return Scores.from_csv(self._verified("scores.csv"), holdout)
 
     @cached_property
     def scores(self) -> Scores:
-        scores = self.read_scores(self.task.holdout)
-        scores.model, scores.task = self.model, self.task
+        """The table of scores; with the model and the task, for pictures, if the scene's data can be found."""
+        try:
+            task = self.task
+        except InputError:  # data that were moved, changed or are gone: the table alone tells the split
+            return self.read_scores(FactorSpace.from_config(self.config.scene["factors"]))
+        scores = self.read_scores(task.holdout)
+        scores.model, scores.task = self.model, task
         return scores
 
     @cached_property

@@ -20,7 +20,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from recombine.core.errors import DamagedError, InputError, StoreError
-from recombine.core.holdouts import Holdout
+from recombine.core.factors import FactorSpace
+from recombine.core.holdouts import Holdout, mask
 from recombine.core.seeds import generator
 from recombine.core.tables import from_csv, to_csv
 from recombine.core.task import Task
@@ -117,20 +118,24 @@ class Scores:
         return to_csv([dict(zip(table, row)) for row in zip(*table.values())], list(table))
 
     @classmethod
-    def from_csv(cls, path: Path, holdout: Holdout) -> Scores:
-        """Read what `to_csv` wrote, whichever metrics it has."""
+    def from_csv(cls, path: Path, holdout: Holdout | FactorSpace) -> Scores:
+        """Read what `to_csv` wrote, whichever metrics it has; with the space alone the table tells the split."""
+        space = holdout if isinstance(holdout, FactorSpace) else holdout.space
         try:
             rows = from_csv(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeError, DamagedError) as error:
             raise DamagedError(f"{path} is no table of scores: {error}") from error
-        if len(rows) != len(holdout.space):
-            raise DamagedError(f"{path} has {len(rows)} rows, but the grid has {len(holdout.space)} cells.")
-        lacking = [name for name in (*holdout.space.names, SPLIT) if name not in rows[0]]
-        metrics = [name for name in rows[0] if name not in (*holdout.space.names, SPLIT)]
+        if len(rows) != len(space):
+            raise DamagedError(f"{path} has {len(rows)} rows, but the grid has {len(space)} cells.")
+        lacking = [name for name in (*space.names, SPLIT) if name not in rows[0]]
+        metrics = [name for name in rows[0] if name not in (*space.names, SPLIT)]
         texts = [name for name in metrics if isinstance(rows[0][name], str)]
         if lacking or texts:
             wrong = f"it lacks {', '.join(lacking)}" if lacking else f"{', '.join(texts)} holds text"
             raise DamagedError(f"{path} is no table of scores: {wrong}.")
+        if isinstance(holdout, FactorSpace):
+            split = np.array([row[SPLIT] for row in rows])
+            holdout = mask(space, split == OOD).within(split != UNAVAILABLE)
         return cls(holdout, {name: np.array([row[name] for row in rows]) for name in metrics})
 
     def summary(self, *, resamples: int = RESAMPLES, seed: int = 0) -> Summary:
