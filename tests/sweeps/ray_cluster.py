@@ -63,6 +63,30 @@ def started(folder: Path, runs: int) -> None:
         time.sleep(0.05)
 
 
+def plugin_of_the_guide(folder: Path, ray: dict[str, str]) -> dict[str, object]:
+    """The scene of docs/extending/scene.md, trained and diagnosed on the cluster after its file was deleted."""
+    from recombine import sweeps
+    from recombine.core import plugins
+    from recombine.diagnostics.request import DiagnosisRequest
+
+    page = (Path(__file__).parents[2] / "docs" / "extending" / "scene.md").read_text(encoding="utf-8")
+    file = folder / "scene.py"
+    file.write_text(page.split("```python\n")[1].split("```")[0])
+    plugins.use(file)
+    file.unlink()
+    found: dict[str, object] = {}
+    tables = []
+    configs = sweeps.parse([*WORDS, "scene.kind=ring", "decoder.kind=mlp", "training.steps=4", "seed=0..1"]).configs
+    for name, options in (("plugin-ray", ray), ("plugin-here", {"engine": "in-process"})):
+        request = DiagnosisRequest(parts=["errors"])
+        result = sweeps.run(configs, folder / name, diagnose=request, device="cpu", quiet=True, **options)
+        assert not result.failed, result.failed
+        assert not result.undiagnosed, result.undiagnosed
+        found[name] = len(result.diagnosed)
+        tables.append(sweeps.table(folder / name).to_csv())
+    return {**found, "same": tables[0] == tables[1]}
+
+
 def main() -> None:
     from ray.cluster_utils import Cluster
 
@@ -88,6 +112,8 @@ def main() -> None:
     told["same"] = sweep("ray", QUICK, **ray) == sweep("in-process", QUICK, engine="in-process")
     told["at_once"] = max(_together(folder / "ray"))
     told["shared_same"] = sweep("shared", QUICK, shared=True, **ray) == sweep("ray", QUICK, **ray)
+
+    told["plugin"] = plugin_of_the_guide(folder, ray)
 
     def kill() -> None:
         started(folder / "killed", 3)

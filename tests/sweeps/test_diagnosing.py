@@ -162,6 +162,22 @@ def test_a_diagnosis_of_other_settings_is_not_replaced_by_less(copy):
     assert Store(copy).load(configs("seed=0")[0].hash).lacks(BOTH) == ()
 
 
+def test_the_verdict_is_a_column_of_the_table(copy):
+    wanted = configs("seed=0..1")
+    assert "verdict" not in sweeps.table(copy).columns  # errors alone give no verdict
+    sweep(wanted, copy, diagnose=BOTH)
+    table = sweeps.table(copy)
+    expected = {config.hash: str(Store(copy).load(config.hash).diagnosis.verdict.kind) for config in wanted}
+    assert {row["run"]: row["verdict"] for row in table.rows} == expected
+    assert table.columns.index("verdict") == table.columns.index("seed") + 1
+    assert "verdict" not in table.metrics
+    [row] = table.grouped().rows
+    assert sum(int(count.split()[-1]) for count in row["verdict"].split(", ")) == 2
+    (copy / wanted[0].hash / "diagnosis" / "diagnosis.json").write_text("[]")  # one that cannot be read has none
+    assert len([row for row in sweeps.table(copy).rows if row.get("verdict")]) == 1
+    assert sweeps.table(copy).to_csv().count("\n") == 3
+
+
 def test_an_unknown_part_is_told_before_anything_starts(tmp_path):
     with pytest.raises(InputError, match="did you mean 'errors'"):
         sweep(configs("seed=0"), tmp_path / "runs", diagnose=DiagnosisRequest(parts=["erors"]))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,14 @@ from recombine.core.errors import InputError
 from recombine.core.files import write_bytes, write_text
 from recombine.core.tables import to_csv
 from recombine.runs.store import Store
+from recombine.runs.verdicts import stored_verdict
 from recombine.scoring.intervals import bootstrap_interval
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
+VERDICT = "verdict"
 ALWAYS = ("decoder.kind", "encoding.kind", "holdout.kind", "seed")  # shown even where all runs agree
 
 
@@ -48,7 +51,10 @@ class Table:
 
     @property
     def columns(self) -> list[str]:
-        return [*(["run"] if self.rows and "run" in self.rows[0] else []), *self.settings, *self.metrics]
+        """Run and settings, the verdict if any run has one, and metrics."""
+        run = ["run"] if self.rows and "run" in self.rows[0] else []
+        verdict = [VERDICT] if any(row.get(VERDICT) for row in self.rows) else []
+        return [*run, *self.settings, *verdict, *self.metrics]
 
     def to_csv(self) -> str:
         """As text; numbers are written so that reading them gives them back exactly, what is missing is empty."""
@@ -80,6 +86,7 @@ class Table:
         """A row per setting: over its seeds the mean of every metric, and its 95 % bootstrap interval.
 
         Columns are metric, metric_low and metric_high, and `seeds`, how many there are. A single seed has no interval.
+        Verdicts are counted: "superposes 3, composes 1".
         """
         groups: dict[str, list[dict[str, Any]]] = {}
         settings = [name for name in self.settings if name != "seed"]
@@ -88,6 +95,9 @@ class Table:
         rows = []
         for group in groups.values():
             row = {name: group[0].get(name) for name in settings} | {"seeds": len(group)}
+            verdicts = Counter(r[VERDICT] for r in group if r.get(VERDICT))
+            if verdicts:
+                row[VERDICT] = ", ".join(f"{kind} {count}" for kind, count in verdicts.most_common())
             for metric in self.metrics:
                 row |= _mean(metric, [r[metric] for r in group if r.get(metric) is not None])
             rows.append(row)
@@ -120,8 +130,10 @@ def table(store: Store | str | Path, *, all_settings: bool = False) -> Table:
     rows, skipped = [], {}
     for found in store.list():
         if found["status"] == "finished":
-            metrics = {k: v for k, v in found.items() if k not in ("run", "status", "config")}
-            rows.append(({"run": found["run"]}, flat(found["config"]), metrics))
+            metrics = {k: v for k, v in found.items() if k not in ("run", "status", "config", VERDICT)}
+            verdict = stored_verdict(store, found["run"])
+            own = {"run": found["run"], **({VERDICT: verdict} if verdict else {})}
+            rows.append((own, flat(found["config"]), metrics))
         elif found["status"].startswith("damaged"):
             skipped[found["run"]] = found["status"]
     names = list(dict.fromkeys(name for _, settings, _ in rows for name in settings))

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from recombine.core.catalogue import Catalogue
 from recombine.core.errors import InputError, NotComputable, StoreError
 from recombine.core.registry import nearest
 from recombine.diagnostics.findings import PartResult
@@ -125,8 +126,11 @@ class Study:
         assert re.fullmatch(r"[a-z][a-z_]*", self.key), self.key
 
 
+STUDIES = Catalogue[Study]("study")  # those of plug-ins
+
+
 def discover() -> dict[str, Study]:
-    """All studies by key, in the order of their first result."""
+    """All studies by key, in the order of their first result; those of plug-ins come last."""
     from recombine.studies import paper, side
 
     found: dict[str, Study] = {}
@@ -138,7 +142,8 @@ def discover() -> dict[str, Study]:
         if isinstance(study, Study):
             assert study.key not in found, study.key
             found[study.key] = study
-    return dict(sorted(found.items(), key=lambda item: natural(item[1].results[0])))
+    ordered = dict(sorted(found.items(), key=lambda item: natural(item[1].results[0])))
+    return ordered | {key: study for key, study in STUDIES.items() if key not in ordered}
 
 
 def natural(name: str) -> tuple[str, int]:

@@ -1,0 +1,32 @@
+"""The command `recombine plugins`: which plug-ins are in use, and what they add."""
+
+from __future__ import annotations
+
+import typer
+
+from recombine.cli.command import command
+from recombine.cli.options import Json
+from recombine.cli.output import say, show_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("plugins")(show_plugins)
+
+
+@command
+def show_plugins(as_json: Json = False) -> None:
+    """Show the plug-ins that are installed or given by --plugin: name, hash and kinds."""
+    from recombine.core import plugins
+
+    found = [
+        {"name": p.name, "sha256": p.sha256, "file": p.path or None, "kinds": [f"{f} {k}" for f, k in p.kinds]}
+        for p in plugins.loaded()
+    ]
+    if as_json:
+        show_json(found)
+        return
+    for plugin in found:
+        say(f"{plugin['name']}  {plugin['sha256']}\n  {', '.join(plugin['kinds']) or 'registers nothing'}")
+    if not found:
+        say("No plug-in is in use. Give one with --plugin; see docs/extending.md.")
