@@ -71,8 +71,12 @@ def diagnose(
     parts = chosen_parts(request.parts)
     split = holdout if holdout is None or isinstance(holdout, Holdout) else holdouts.mask(space, np.asarray(holdout))
     _check_holdout(space, split, request)
+    available = getattr(target, "available", None)
+    if split is not None:
+        split = split if available is None else split.within(available)
+        available = split.available
     with torch.inference_mode(False), observing(model, encode, target):
-        subject = examine(model, space, encode, layers=request.layers)
+        subject = examine(model, space, encode, layers=request.layers, available=available)
         notes = sanity_notes(subject, request.layers)
         steps = 2 + len(subject.layers) + sum(not isinstance(part, LayerPart) for part in parts)
         with ProgressBar("diagnose", steps, show=progress) as bar:
@@ -82,8 +86,7 @@ def diagnose(
             found = {name: PartResult.absent(name, Missing.NOT_REQUESTED, "not requested") for name in PARTS}
             found |= compute_parts(parts, inputs, bar.advance)
             verdict = verdict_of(found, inputs)
-    shown = {"row_0": getattr(target, "row_0", "top"), "value_range": getattr(target, "value_range", None)}
-    facts = {**_facts(inputs), **shown, "notes": notes}
+    facts = {**_facts(inputs), **_how_to_show(target), "notes": notes}
     return Diagnosis(space, split, subject.names, found, verdict, facts)
 
 
@@ -108,7 +111,7 @@ def _inputs(
     activations = _activations(subject, request, inner=inner)
     outputs = activations[OUT].rows
     shape = (subject.layers[OUT].shape if OUT in subject.layers else tuple(outputs.shape[1:])) or (1,)
-    truth = None if target is None else truth_over_grid(target, subject.space, shape, outputs.dtype)
+    truth = None if target is None else truth_over_grid(target, subject.space, shape, outputs.dtype, subject.cells)
     shape = shape if truth is None else truth.shape
     held = {name: rows for name, rows in activations.items() if name in subject.layers}
     return DiagnosisInputs(
@@ -126,13 +129,20 @@ def _activations(subject: Subject, request: DiagnosisRequest, *, inner: bool) ->
     names = list(whole.layers) if inner and fits(whole, request.memory) else [OUT]
     found = collect(whole, names, memory=2**62, seed=request.seed)
     outputs = found[OUT].rows
-    if bool((outputs == outputs[0]).all()):
+    if bool((outputs[subject.cells] == outputs[subject.cells[0]]).all()):
         raise InputError(
             "The model's output does not depend on the code: it is the same at every cell. Is it detached, constant, "
             "or are all its units dead?",
             "model",
         )
     return found
+
+
+def _how_to_show(target: Any) -> dict[str, Any]:
+    """Where row 0 of an image is, and between which numbers its entries lie, if the target or its task says so."""
+    owner = getattr(target, "__self__", target)
+    scene = getattr(owner, "scene", owner)
+    return {"row_0": getattr(scene, "row_0", "top"), "value_range": getattr(scene, "value_range", None)}
 
 
 def _facts(inputs: DiagnosisInputs) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import torch
 from recombine.core.errors import DamagedError, Missing, StoreError
 from recombine.core.factors import FactorSpace
 from recombine.core.files import file_digest, read_json, read_tensors, write_json, write_tensors, write_text
-from recombine.core.holdouts import HOLDOUTS
+from recombine.core.holdouts import HOLDOUTS, Holdout, from_run_lengths, run_lengths
+from recombine.core.holdouts.data import OwnSplit
 from recombine.core.tables import column_types, from_csv, to_csv
 from recombine.diagnostics.findings import Absence, PartResult, json_able
 from recombine.diagnostics.part import Part, chosen_parts
@@ -41,7 +42,8 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
     content = {
         "format": FORMAT,
         "space": diagnosis.space.to_config(),
-        "holdout": None if diagnosis.holdout is None else diagnosis.holdout.config,
+        "holdout": _holdout_config(diagnosis.holdout),
+        "available": _availability(diagnosis.holdout),
         "layers": list(diagnosis.layers),
         "verdict": diagnosis.verdict.to_json(),
         "facts": json_able(diagnosis.facts),
@@ -83,7 +85,7 @@ def read_diagnosis(folder: Path, *, partial: bool = False) -> dict[str, Any]:
         space = FactorSpace.from_config(content["space"])
         return {
             "space": space,
-            "holdout": None if content["holdout"] is None else HOLDOUTS.build(content["holdout"], space),
+            "holdout": _holdout(content, space),
             "layers": tuple(content["layers"]),
             "parts": {
                 name: _part(folder, name, given, content["files"], damaged) for name, given in content["parts"].items()
@@ -96,6 +98,26 @@ def read_diagnosis(folder: Path, *, partial: bool = False) -> dict[str, Any]:
         if isinstance(error, StoreError):
             raise
         raise DamagedError(f"{folder / MAIN} cannot be read: {error!r}.") from error
+
+
+def _holdout_config(holdout: Holdout | None) -> dict[str, Any] | None:
+    """What rebuilds the hold-out; a split that only a data set knows is written out."""
+    if isinstance(holdout, OwnSplit):
+        return from_run_lengths(holdout.space, lengths=run_lengths(holdout.mask)).config
+    return None if holdout is None else holdout.config
+
+
+def _availability(holdout: Holdout | None) -> list[int] | None:
+    """Which cells exist, as lengths of runs; None for all."""
+    return None if holdout is None or not holdout.n_unavailable else run_lengths(holdout.available)
+
+
+def _holdout(content: dict[str, Any], space: FactorSpace) -> Holdout | None:
+    if content["holdout"] is None:
+        return None
+    found = HOLDOUTS.build(content["holdout"], space)
+    lengths = content["available"]
+    return found if lengths is None else found.within(from_run_lengths(space, lengths=lengths).mask)
 
 
 def lacking_parts(folder: Path, request: DiagnosisRequest, source: Mapping[str, str]) -> tuple[str, ...]:

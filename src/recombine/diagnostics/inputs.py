@@ -75,27 +75,39 @@ class DiagnosisInputs:
         return self.holdout
 
     @property
+    def available(self) -> Bool[np.ndarray, " cell"]:
+        """True at the cells that exist. The others enter no statistic."""
+        exist = np.zeros(len(self.space), dtype=bool)
+        exist[self.subject.cells.numpy()] = True
+        return exist
+
+    @property
     def masks(self) -> dict[str, Bool[np.ndarray, " cell"]]:
-        """Named sets of cells: all, and with a hold-out id and ood."""
-        everywhere = {"all": np.ones(len(self.space), dtype=bool)}
+        """Named sets of cells that exist: all, and with a hold-out id and ood."""
         if self.holdout is None:
-            return everywhere
-        exist, trained, held = (
-            mask.ravel() for mask in (self.holdout.available, self.holdout.id_mask, self.holdout.ood_mask)
-        )
-        return {"all": exist, "id": trained, "ood": held}
+            return {"all": self.available}
+        return {"all": self.available, "id": self.holdout.id_mask.ravel(), "ood": self.holdout.ood_mask.ravel()}
+
+    def check_complete(self, what: str) -> None:
+        """Raise unless all cells of the grid exist, for what is defined on whole grids only."""
+        if not self.subject.complete:
+            gone = len(self.space) - len(self.subject.cells)
+            raise NotComputable(
+                Missing.NOT_APPLICABLE, f"{what} is defined on whole grids, and {gone} cells do not exist."
+            )
 
     def draw_cells(self, most: int) -> Int[Tensor, " cell"]:
         """All cells, ID first, or if there are more than `most` a seeded draw that keeps the shares of ID and OOD."""
         if self.holdout is not None:
             return draw_cells(self.holdout, most, seed=self.seed)
-        if len(self.space) <= most:
-            return self.id_first
-        return torch.randperm(len(self.space), generator=generator(self.seed, "cells"))[:most].sort().values
+        cells = self.subject.cells
+        if len(cells) <= most:
+            return cells
+        return cells[torch.randperm(len(cells), generator=generator(self.seed, "cells"))[:most].sort().values]
 
     @property
     def id_first(self) -> Int[Tensor, " cell"]:
         """All cells that exist, the trained ones first."""
         if self.holdout is None:
-            return torch.arange(len(self.space))
+            return self.subject.cells
         return torch.cat([self.holdout.id_cells, self.holdout.ood_cells])

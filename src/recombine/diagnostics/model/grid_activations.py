@@ -27,7 +27,7 @@ class LayerRows:
     """One layer over the grid.
 
     Attributes:
-        rows: One per cell; units in memory order, those of "out" in their own.
+        rows: One per cell, 0 where a cell does not exist; units in memory order, those of "out" in their own.
         units: How many units the layer has.
         drawn: Which of them these are, ascending; None for all.
     """
@@ -52,7 +52,7 @@ def fits(subject: Subject, memory: int) -> bool:
 
 
 def collect(subject: Subject, names: Sequence[str], *, memory: int = MEMORY, seed: int = 0) -> dict[str, LayerRows]:
-    """The activations of some layers at all cells, in one pass through the model.
+    """The activations of some layers at all cells that exist, in one pass through the model.
 
     Raises:
         InputError: at the first NaN or infinite activation.
@@ -61,7 +61,7 @@ def collect(subject: Subject, names: Sequence[str], *, memory: int = MEMORY, see
     drawn = {name: draw_units(subject, name, memory, seed) for name in names}
     found: dict[str, Tensor] = {}
     with torch.no_grad():
-        for cells in subject.space.chunks(subject.cells_within()):
+        for cells in subject.cells.split(subject.cells_within()):
             values = subject.values(cells)
             rows = {name: _rows(part, name, seen) for name, seen in part.activations(values).items()}
             subject.check_finite(rows, values)
@@ -70,8 +70,9 @@ def collect(subject: Subject, names: Sequence[str], *, memory: int = MEMORY, see
                 units = drawn[name]
                 row = row if units is None else row[:, units.to(row.device)]
                 if name not in found:
-                    found[name] = torch.empty(len(subject.space), row.shape[1], dtype=row.dtype)
-                found[name][int(cells[0]) : int(cells[-1]) + 1] = row
+                    new = torch.empty if subject.complete else torch.zeros
+                    found[name] = new(len(subject.space), row.shape[1], dtype=row.dtype)
+                found[name][cells] = row.cpu()
     return {name: LayerRows(found[name], subject.layers[name].units, drawn[name]) for name in names}
 
 

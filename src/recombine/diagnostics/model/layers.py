@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from recombine.core.errors import InputError, RecombineError
@@ -84,6 +85,7 @@ class Subject:
         device: Where the model is.
         code_dtype: What `encode` returns; not a floating-point type for models that take integers.
         bytes_per_cell: Memory of all activations one cell makes, chosen or not.
+        cells: The cells that exist, ascending. The model is never run on others.
     """
 
     model: Model
@@ -94,11 +96,26 @@ class Subject:
     device: torch.device
     code_dtype: torch.dtype
     bytes_per_cell: int
+    cells: Int[Tensor, " cell"]
     _weights_dtype: torch.dtype | None = field(default=None, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.layers)
+
+    @property
+    def differentiable(self) -> list[int]:
+        """The axes of the factors along which there are derivatives."""
+        return [axis for axis, factor in enumerate(self.space.factors.values()) if factor.differentiable]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all cells of the grid exist."""
+        return len(self.cells) == len(self.space)
+
+    def some_cells(self, count: int) -> Int[Tensor, " cell"]:
+        """As many cells that exist, spread over the grid; repeated if there are fewer."""
+        return _spread(self.cells, count)
 
     @property
     def bytes_kept(self) -> int:
@@ -162,8 +179,22 @@ def grid_values(space: FactorSpace, cells: Int[Tensor, " cell"], dtype: torch.dt
     return torch.stack(columns, dim=-1).to(dtype)
 
 
+def _spread(cells: Int[Tensor, " cell"], count: int) -> Int[Tensor, " some"]:
+    return cells[torch.linspace(0, len(cells) - 1, count).long()]
+
+
+def existing_cells(space: FactorSpace, available: Bool[np.ndarray, "..."] | None) -> Int[Tensor, " cell"]:
+    """The cells that exist, ascending: all unless an array over the grid says which."""
+    return torch.arange(len(space)) if available is None else torch.from_numpy(np.flatnonzero(available))
+
+
 def examine(
-    model: Model, space: FactorSpace, encode: Encode | None = None, *, layers: str | Sequence[str] | None = None
+    model: Model,
+    space: FactorSpace,
+    encode: Encode | None = None,
+    *,
+    layers: str | Sequence[str] | None = None,
+    available: Bool[np.ndarray, "..."] | None = None,
 ) -> Subject:
     """Choose layers and find their shapes by running the model on a few cells.
 
@@ -172,6 +203,7 @@ def examine(
         space: The factor space.
         encode: Factor values (cell, factor) → codes (cell, …); None if the model takes the factor values themselves.
         layers: Names or patterns (see the module docstring); None for "in", every nonlinearity, "out".
+        available: True at the cells that exist, over the grid; None for all.
 
     Raises:
         InputError: if a name or pattern fits no layer, if the model does not run on the codes, or if its output is
@@ -187,14 +219,24 @@ def examine(
         dtype = torch.float32
     device = tensors[0].device if tensors else torch.device("cpu")
     chosen = _chosen(hooked(model), layers)
+    existing = existing_cells(space, available)
     with observing(model, encode), torch.no_grad():
         few, more = (
             _trial(model, grid_values(space, cells, dtype).to(device), encode, weights, chosen.watched)
-            for cells in (torch.linspace(0, len(space) - 1, n).long() for n in (2, 3))
+            for cells in (_spread(existing, n) for n in (2, 3))
         )
     found = _described(few, more, chosen)
     return Subject(
-        model, space, encode, found, dtype, device, more.seen[IN].dtype, more.size // 3, _weights_dtype=weights
+        model,
+        space,
+        encode,
+        found,
+        dtype,
+        device,
+        more.seen[IN].dtype,
+        more.size // 3,
+        existing,
+        _weights_dtype=weights,
     )
 
 

@@ -21,7 +21,7 @@ def sanity_notes(subject: Subject, layers: Sequence[str] | None) -> list[str]:
             "no inner layer was found: nonlinearities that are functions (F.relu), or in a callable or scripted model, "
             "cannot be seen. Name modules with layers=…, or use nn.ReLU() and the like as modules."
         )
-    cells = torch.linspace(0, len(subject.space) - 1, min(3, len(subject.space))).long()
+    cells = subject.some_cells(min(3, len(subject.cells)))
     with torch.no_grad():
         together, again = (subject.output(subject.values(cells)).double() for _ in range(2))
         alone = _alone(subject, cells, tuple(together.shape[1:]))

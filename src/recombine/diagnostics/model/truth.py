@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from recombine.core.errors import InputError, RecombineError
@@ -33,7 +33,7 @@ class Truth:
     Attributes:
         space: The factor space.
         shape: The shape of one output.
-        held: All of them, (cell, number); None if they are made where they are needed.
+        held: All of them, (cell, number), 0 where a cell does not exist; None if they are made where they are needed.
         make: Cells → their rows; called if none are held.
         function: Factor values → true outputs, as given; None if the target is an array.
     """
@@ -67,10 +67,9 @@ class Truth:
         """Their mean over some cells."""
         return mean_row(self.rows, cells, self.size)
 
-    def whole(self) -> Shaped[Tensor, "cell ..."]:
-        """All of them, in their shape."""
-        rows = self.rows(torch.arange(len(self.space))) if self.held is None else self.held
-        return rows.reshape(len(rows), *self.shape)
+    def columns(self, chosen: Int[Tensor, " some"], cells: Int[Tensor, " cell"]) -> Shaped[Tensor, "cell some"]:
+        """Some numbers of the true outputs of cells, without holding all numbers of all of them."""
+        return torch.cat([self.rows(some)[:, chosen] for some in _in_parts(cells, self.size)])
 
 
 def as_truth(truth: GridArray | Truth, space: FactorSpace, size: int) -> Truth:
@@ -83,7 +82,13 @@ def as_truth(truth: GridArray | Truth, space: FactorSpace, size: int) -> Truth:
     return truth
 
 
-def truth_over_grid(target: Any, space: FactorSpace, shape: tuple[int, ...], dtype: torch.dtype) -> Truth:
+def truth_over_grid(
+    target: Any,
+    space: FactorSpace,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    cells: Int[Tensor, " existing"] | None = None,
+) -> Truth:
     """The truth at every cell, with as many numbers per cell as the model's output.
 
     Args:
@@ -93,11 +98,15 @@ def truth_over_grid(target: Any, space: FactorSpace, shape: tuple[int, ...], dty
         shape: Shape of one output. The truth may be flat, or have rows and columns where the output is flat, or
             differ by axes of length 1. Its own shape is kept unless it is flat.
         dtype: Precision to keep it in.
+        cells: The cells that exist; all unless given. The truth of others is neither asked for nor looked at.
     """
+    everywhere = torch.arange(len(space)) if cells is None else cells
     if isinstance(target, Tensor | np.ndarray):
         found = torch.as_tensor(target)
         if tuple(found.shape[: space.n_factors]) == space.shape:
             found = found.reshape(len(space), *found.shape[space.n_factors :])
+        if len(everywhere) < len(space) == len(found):
+            found = torch.where(_exists(space, everywhere, found.ndim), found, torch.zeros((), dtype=found.dtype))
         rows = as_rows(found, space, WHAT)  # checks before the numbers per cell are spoken of
         return Truth(space, _own_shape(tuple(found.shape[1:]) or (1,), shape), rows.to(dtype))
     if not callable(target):
@@ -109,17 +118,23 @@ def truth_over_grid(target: Any, space: FactorSpace, shape: tuple[int, ...], dty
     def make(cells: Tensor) -> Tensor:
         return _called(target, space, cells, dtype).reshape(len(cells), -1)
 
-    everywhere = torch.arange(len(space))
     start, *others = _in_parts(everywhere, int(np.prod(shape)))
     first = _called(target, space, start, dtype)
     own = _own_shape(tuple(first.shape[1:]) or (1,), shape)
     truth = Truth(space, own, None, make, target)
     if truth.size * dtype.itemsize * len(space) <= LARGE:
-        rows = torch.cat([first.reshape(len(start), -1), *map(make, others)])
+        rows = torch.zeros(len(space), truth.size, dtype=dtype)
+        rows[everywhere] = torch.cat([first.reshape(len(start), -1), *map(make, others)])
         return Truth(space, own, as_rows(rows, space, WHAT), function=target)
-    for cells in (start, *others):
-        check_finite(make(cells), cells, space, WHAT)
+    for some in (start, *others):
+        check_finite(make(some), some, space, WHAT)
     return truth
+
+
+def _exists(space: FactorSpace, cells: Int[Tensor, " existing"], axes: int) -> Bool[Tensor, "cell ..."]:
+    mask = torch.zeros(len(space), dtype=torch.bool)
+    mask[cells] = True
+    return mask.reshape(-1, *[1] * (axes - 1))
 
 
 def _in_parts(cells: Int[Tensor, " cell"], size: int) -> tuple[Int[Tensor, " some"], ...]:

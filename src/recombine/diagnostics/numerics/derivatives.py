@@ -1,7 +1,8 @@
 """Exact derivatives of a model's layers by the factors, by the first method that the model allows.
 
-Column i of a layer's Jacobian J is the derivative of its activation by factor i. Forward mode gives a column of every
-layer in one pass; where an operation has no forward-mode rule the ladder goes on downwards:
+Column i of a layer's Jacobian J is the derivative of its activation by the i-th factor that has derivatives (all but
+categorical ones). Forward mode gives a column of every layer in one pass; where an operation has no
+forward-mode rule the ladder goes on downwards:
 
     forward                            jvp, vectorized over the factors
     forward, attention in math mode    the same with attention written out in plain operations
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -31,10 +33,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from recombine.core.errors import InputError, Missing, NotComputable, RecombineError
 from recombine.diagnostics.model.layers import Subject
 
+SMALL, LARGE = 2.0**-50, 2.0**50  # columns within are multiplied as they are
 BLOCK = 4096  # units summed in the model's own precision before the sum goes on in float64
 TRIAL_CELLS = 3
 
-Metrics = dict[str, Float[Tensor, "cell factor factor"]]
+Metrics = dict[str, Float[Tensor, "cell direction direction"]]
 Found = tuple[dict[str, Tensor], Metrics]  # activations (cell, unit) and metrics of every layer
 
 
@@ -52,8 +55,7 @@ def choose_rung(subject: Subject, derivative_methods: Sequence[str] | None = Non
     Raises:
         InputError: if none does; it says why each failed.
     """
-    cells = torch.linspace(0, len(subject.space) - 1, TRIAL_CELLS).long()
-    values = subject.values(cells)
+    values = subject.values(subject.some_cells(TRIAL_CELLS))
     reasons = []
     for derivative_method in DERIVATIVE_METHODS if derivative_methods is None else derivative_methods:
         if derivative_method not in _METHODS:
@@ -77,9 +79,16 @@ def choose_rung(subject: Subject, derivative_methods: Sequence[str] | None = Non
     )
 
 
-def gram_of_columns(columns: Float[Tensor, "factor cell unit"]) -> Float[Tensor, "cell factor factor"]:
-    """JᵀJ per cell from the columns of J, in float64 on the CPU."""
+def gram_of_columns(columns: Float[Tensor, "direction cell unit"]) -> Float[Tensor, "cell direction direction"]:
+    """JᵀJ per cell from the columns of J, in float64 on the CPU.
+
+    Very large and very small columns are scaled first: in single precision their squares are infinite or 0.
+    """
     n, cells, _ = columns.shape
+    largest = float(columns.abs().nan_to_num().max()) if columns.numel() else 0.0
+    if largest > 0 and not SMALL < largest < LARGE:
+        scale = 2.0 ** round(math.log2(largest))  # exact, so that nothing but the exponent changes
+        return gram_of_columns(columns / scale) * scale**2
     total = torch.zeros(cells, n, n, dtype=torch.float64, device=columns.device)
     for block in columns.split(BLOCK, dim=-1):
         total += torch.bmm(block.transpose(0, 1), block.permute(1, 2, 0)).to(torch.float64)
@@ -112,9 +121,14 @@ def _load_forward_rules() -> None:
         importlib.import_module("torch._decomp.decompositions_for_jvp")
 
 
+def _directions(subject: Subject, values: Tensor) -> Float[Tensor, "direction factor"]:
+    """A unit vector along each factor that has derivatives."""
+    return torch.eye(values.shape[1], dtype=values.dtype, device=values.device)[subject.differentiable]
+
+
 def _forward(subject: Subject, values: Tensor) -> Found:
     """One pass for all layers and factors: the primal once, a tangent per factor beside it."""
-    directions = torch.eye(values.shape[1], dtype=values.dtype, device=values.device)
+    directions = _directions(subject, values)
 
     def along(direction: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         return jvp(subject.rows, (values,), (direction.expand_as(values).contiguous(),))  # type: ignore[return-value]
@@ -138,13 +152,14 @@ def _double_vjp_columns(subject: Subject, values: Tensor) -> tuple[dict[str, Ten
         duals = [torch.zeros_like(row, requires_grad=True) for row in live.values()]
         (pulled,) = torch.autograd.grad(list(live.values()), values, duals, create_graph=True)
         columns: dict[str, list[Tensor]] = {name: [] for name in live}
-        for direction in torch.eye(values.shape[1], dtype=values.dtype, device=values.device):
+        directions = _directions(subject, values)
+        for direction in directions:
             along = torch.autograd.grad(
                 pulled, duals, direction.expand_as(pulled), retain_graph=True, materialize_grads=True
             )
             for name, column in zip(live, along):
                 columns[name].append(column.detach())
-    dead = {name: row.detach().new_zeros((values.shape[1], *row.shape)) for name, row in rows.items()}
+    dead = {name: row.detach().new_zeros((len(directions), *row.shape)) for name, row in rows.items()}
     return {name: torch.stack(columns[name]) if name in live else dead[name] for name in rows}, values, rows
 
 
@@ -161,6 +176,7 @@ def _double_vjp_is_right(subject: Subject, values: Tensor) -> bool:
     for name, row in live.items():
         weights = torch.cos(torch.arange(row.numel(), dtype=row.dtype, device=row.device)).reshape(row.shape)
         (pulled,) = torch.autograd.grad(row, values, weights, retain_graph=True)
+        pulled = pulled[:, subject.differentiable]
         pushed = (columns[name] * weights).sum(-1).T
         scale = (columns[name] * weights).abs().sum(-1).T + pulled.abs()
         if bool(((pushed - pulled).abs() > tolerance * scale).any()):
@@ -178,11 +194,11 @@ def _reverse_rows(subject: Subject, values: Tensor) -> Found:
         values, rows = _reverse_graph(subject, values)
         metrics = {}
         for name, row in rows.items():
-            n = values.shape[1]
+            n = len(subject.differentiable)
             total = torch.zeros(len(row), n, n, dtype=torch.float64, device=row.device)
             for unit in row.unbind(1) if row.requires_grad else ():
                 (gradient,) = torch.autograd.grad(unit.sum(), values, retain_graph=True, materialize_grads=True)
-                gradient = gradient.to(torch.float64)
+                gradient = gradient[:, subject.differentiable].to(torch.float64)
                 total += gradient.unsqueeze(2) * gradient.unsqueeze(1)
             metrics[name] = total.cpu()
     return _detached(rows), metrics

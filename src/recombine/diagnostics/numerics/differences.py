@@ -1,8 +1,9 @@
 """The metric tensor from finite differences between neighbouring cells of the grid.
 
 For a model that cannot be differentiated (integer codes, black boxes), or to follow the original experiments. The
-differences are those of `numpy.gradient`: (a₊ − a₋) / 2h inside, one-sided at the borders. A cyclic factor has no
-border: its last value is a neighbour of its first.
+differences are those of `numpy.gradient`: (a₊ − a₋) / 2h inside, one-sided at the borders, and second-order accurate
+between unequally spaced values. A cyclic factor has no border: its last value is a neighbour of its first. Labels have
+no neighbours: there are no differences along a categorical factor. Where a neighbour does not exist g is NaN.
 
 The grid is walked in *tubes*: a tube runs along the first factor and covers a tile of the others, with a margin of one
 cell on each side for the differences. Only three slabs of a tube are in memory at a time, so memory depends on the
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from recombine.core.errors import Missing, NotComputable
@@ -55,6 +56,9 @@ class Span:
 
     def difference(self, slab: Tensor, axis: int, out: Tensor) -> None:
         """Write a₊ − a₋ along an axis; at a border without a neighbour the cell itself stands in for it."""
+        if slab.shape[axis] == 1:  # a single value has no neighbour at all
+            out.zero_()
+            return
 
         def subtract(above: int, below: int, first: int, length: int) -> None:
             if length > 0:
@@ -68,23 +72,55 @@ class Span:
         if not self.after:
             subtract(size - 1, size - 2, n - 1, 1)
 
+    def weighted_difference(self, slab: Tensor, axis: int, weights: Float[Tensor, "position two"] | None) -> Tensor:
+        """The derivative along an axis of unequally spaced values."""
+        assert weights is not None
+        ends = (slab.narrow(axis, 0, 1), slab.narrow(axis, slab.shape[axis] - 1, 1))
+        padded = torch.cat([*([] if self.before else ends[:1]), slab, *([] if self.after else ends[1:])], dim=axis)
+        before, here, after = (padded.narrow(axis, start, len(self)) for start in range(3))
+        shape = [-1 if a == axis else 1 for a in range(slab.ndim)]
+        return _weighted(after, here, before, weights[self.start : self.stop].T.reshape(2, *shape))
+
+
+def _weighted(after: Tensor, here: Tensor, before: Tensor, weights: Tensor) -> Tensor:
+    ahead, behind = weights.to(here.device, here.dtype)
+    return ahead * (after - here) + behind * (here - before)
+
 
 def _wraps(factor: Factor) -> bool:
     return factor.kind == "cyclic" and factor.size > 2
 
 
 def _distances(factor: Factor) -> Float[Tensor, " position"]:
-    """Distance between the two neighbours of each value: 2h, or h at a border."""
+    """Distance between the two neighbours of each value: 2h, or h at a border. 1 where differences are weighted."""
+    if factor.listed:
+        return torch.ones(factor.size, dtype=torch.float64)
     distances = torch.full((factor.size,), 2 * factor.step, dtype=torch.float64)
     if not _wraps(factor):
         distances[0] = distances[-1] = factor.step
     return distances
 
 
+def _weights(factor: Factor) -> Float[Tensor, "position two"] | None:
+    """For unequally spaced values (u, v) of each: the derivative is u (a₊ − a) + v (a − a₋). None for evenly spaced.
+
+    With steps s behind and t ahead u = s / t(s + t) and v = t / s(s + t), which is exact for parabolas.
+    """
+    if not factor.listed:
+        return None
+    steps = torch.tensor(factor.listed, dtype=torch.float64).diff()
+    behind, ahead = steps[:-1], steps[1:]
+    weights = torch.zeros(factor.size, 2, dtype=torch.float64)
+    weights[1:-1, 0] = behind / (ahead * (behind + ahead))
+    weights[1:-1, 1] = ahead / (behind * (behind + ahead))
+    weights[0, 0], weights[-1, 1] = 1 / steps[0], 1 / steps[-1]
+    return weights
+
+
 def check_differences(space: FactorSpace) -> None:
-    """Raise if a factor has a single value, which has no neighbour."""
+    """Raise if a factor that has derivatives has a single value, which has no neighbour."""
     for name, factor in space.factors.items():
-        if factor.size < 2:
+        if factor.size < 2 and factor.differentiable:
             raise NotComputable(
                 Missing.NOT_APPLICABLE,
                 f"Finite differences need at least 2 values of every factor. Got 1 of {name!r}. "
@@ -113,7 +149,7 @@ def tiles(space: FactorSpace, cells: int) -> Iterator[tuple[Span, ...]]:
 
 def metric_by_differences(
     subject: Subject, *, cells_kept: int, cells_at_once: int
-) -> dict[str, Float[Tensor, "cell factor factor"]]:
+) -> dict[str, Float[Tensor, "cell direction direction"]]:
     """g of every layer at every cell, from finite differences, in float64.
 
     Args:
@@ -138,7 +174,13 @@ def metric_by_differences(
         for grid in grids.values():
             grid[..., axis, :] *= along
             grid[..., :, axis] *= along
-    return {name: grid.reshape(len(space), n, n) for name, grid in grids.items()}
+    kept = subject.differentiable
+    metrics = {name: grid.reshape(len(space), n, n)[:, kept][:, :, kept] for name, grid in grids.items()}
+    gone = torch.ones(len(space), dtype=torch.bool)
+    gone[subject.cells] = False
+    for metric in metrics.values():
+        metric[gone] = torch.nan  # its neighbours have differences; the cell itself does not exist
+    return metrics
 
 
 def _tube(subject: Subject, tile: tuple[Span, ...], cells_at_once: int) -> Iterator[tuple[int, dict[str, Tensor]]]:
@@ -150,51 +192,79 @@ def _tube(subject: Subject, tile: tuple[Span, ...], cells_at_once: int) -> Itera
     for step, position in enumerate(order):
         slabs[position] = _slab(subject, position % factor.size, tile, cells_at_once)
         if step > 0 and (position - 1 >= 0):
-            yield position - 1, _metric(slabs, position - 1, tile)
+            yield position - 1, _metric(subject.space, slabs, position - 1, tile)
         slabs.pop(position - 2, None)
     if not wraps:
-        yield factor.size - 1, _metric(slabs, factor.size - 1, tile)
+        yield factor.size - 1, _metric(subject.space, slabs, factor.size - 1, tile)
 
 
 def _slab(
     subject: Subject, position: int, tile: tuple[Span, ...], cells_at_once: int
 ) -> dict[str, Shaped[Tensor, "*tile unit"]]:
-    """Activations of one slab of a tube, margins included."""
+    """Activations of one slab of a tube, margins included; NaN at cells that do not exist."""
     shape = subject.space.shape
     axes = [torch.tensor([position]), *(span.positions(size) for span, size in zip(tile, shape[1:]))]
     cells = torch.zeros((), dtype=torch.long)
     for axis, size in zip(axes, shape):
         cells = cells.unsqueeze(-1) * size + axis
     margin_shape = tuple(len(axis) for axis in axes[1:])
+    cells = cells.flatten()
+    exists = torch.ones(len(cells), dtype=torch.bool) if subject.complete else torch.isin(cells, subject.cells)
     parts: dict[str, list[Tensor]] = {name: [] for name in subject.layers}
     with torch.no_grad():
-        for some in cells.flatten().split(cells_at_once):
+        for some in cells[exists].split(cells_at_once):
+            if len(some) == 0:
+                continue
             values = subject.values(some)
             rows = subject.rows(values)
             subject.check_finite(rows, values)
             for name, row in rows.items():
                 parts[name].append(row if row.is_floating_point() else row.to(subject.dtype))
-    return {
-        name: (rows[0] if len(rows) == 1 else torch.cat(rows)).reshape(*margin_shape, -1)
-        for name, rows in parts.items()
-    }
+    return {name: _placed(subject, name, rows, exists).reshape(*margin_shape, -1) for name, rows in parts.items()}
 
 
-def _metric(slabs: dict[int, dict[str, Tensor]], position: int, tile: tuple[Span, ...]) -> dict[str, Tensor]:
+def _placed(
+    subject: Subject, name: str, rows: list[Tensor], exists: Bool[Tensor, " cell"]
+) -> Shaped[Tensor, "cell unit"]:
+    """The rows of the cells that exist, at their places among all of them."""
+    if bool(exists.all()):
+        return rows[0] if len(rows) == 1 else torch.cat(rows)
+    units = subject.layers[name].units
+    dtype, device = (rows[0].dtype, rows[0].device) if rows else (subject.dtype, subject.device)
+    found = torch.full((len(exists), units), torch.nan, dtype=dtype, device=device)
+    if rows:
+        found[exists.to(device)] = torch.cat(rows)
+    return found
+
+
+def _metric(
+    space: FactorSpace, slabs: dict[int, dict[str, Tensor]], position: int, tile: tuple[Span, ...]
+) -> dict[str, Tensor]:
     """JᵀJ of one slab of a tube, from differences that are not yet divided by distances."""
     metrics = {}
+    along, *across = space.factors.values()
     for name, here in slabs[position].items():
         after, before = (slabs.get(position + side, slabs[position])[name] for side in (1, -1))
         for axis, span in enumerate(tile):
             after, before = span.inner(after, axis), span.inner(before, axis)
         columns = here.new_empty(1 + len(tile), *after.shape)
         torch.sub(after, before, out=columns[0])
-        for axis, span in enumerate(tile):
+        if along.listed:
+            middle = here
+            for axis, span in enumerate(tile):
+                middle = span.inner(middle, axis)
+            columns[0] = _weighted(after, middle, before, _weights(along)[position])  # type: ignore[index]
+        for axis, (span, factor) in enumerate(zip(tile, across)):
             slab = here
-            for other, across in enumerate(tile):
+            for other, beside in enumerate(tile):
                 if other != axis:
-                    slab = across.inner(slab, other)
-            span.difference(slab, axis, columns[axis + 1])
+                    slab = beside.inner(slab, other)
+            if factor.listed:
+                columns[axis + 1] = span.weighted_difference(slab, axis, _weights(factor))
+            elif factor.differentiable:
+                span.difference(slab, axis, columns[axis + 1])
+            else:
+                columns[axis + 1] = 0
         metric = gram_of_columns(columns.reshape(len(columns), -1, columns.shape[-1]))
         metrics[name] = metric.reshape(*after.shape[:-1], *metric.shape[1:])
     return metrics

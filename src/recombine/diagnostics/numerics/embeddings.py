@@ -148,6 +148,19 @@ def embed_umap(
             f"UMAP of {len(rows)} cells needs 2 to {len(rows) - 1} neighbours and fewer dimensions than cells. "
             f"Got neighbours={neighbours}, dimensions={dimensions}."
         )
+    points = umap_points(rows, dimensions, neighbours=neighbours, min_dist=min_dist, seed=seed)
+    return Embedding("umap", points, None)
+
+
+def umap_points(
+    rows: Shaped[Tensor, "cell unit"],
+    dimensions: int = 2,
+    *,
+    neighbours: int = NEIGHBOURS,
+    min_dist: float = MIN_DIST,
+    seed: int = 0,
+) -> Float[np.ndarray, "cell dimension"]:
+    """UMAP's points for rows of any cells; see `embed_umap`."""
     try:
         from umap import UMAP  # pyright: ignore[reportMissingImports]
     except ImportError as error:
@@ -168,8 +181,7 @@ def embed_umap(
     )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="using precomputed metric")  # no inverse: none is needed
-        points = np.asarray(reducer.fit_transform(given), dtype=np.float64)
-    return Embedding("umap", points, None)
+        return np.asarray(reducer.fit_transform(given), dtype=np.float64)
 
 
 def embed(activations: GridArray, space: FactorSpace, *, dimensions: int = 2, seed: int = 0) -> Embedding:

@@ -122,8 +122,8 @@ class LayerGeometry:
     Attributes:
         layer: Its name.
         units: Number of units.
-        factors: Names of the factors.
-        metric: g = JᵀJ, symmetric and positive semi-definite.
+        factors: Names of the factors that have derivatives: all but categorical ones.
+        metric: g = JᵀJ, symmetric and positive semi-definite; NaN at cells that do not exist or lack a neighbour.
     """
 
     layer: str
@@ -132,11 +132,17 @@ class LayerGeometry:
     metric: Float[np.ndarray, "cell factor factor"]
 
     @cached_property
+    def known(self) -> Bool[np.ndarray, " cell"]:
+        """True where there is a metric tensor."""
+        return np.asarray(~np.isnan(self.metric).any((1, 2)))
+
+    @cached_property
     def eigenvalues(self) -> Float[np.ndarray, "cell factor"]:
         """Of g, ascending. What is below rounding error of the largest is 0."""
-        found = np.linalg.eigvalsh(self.metric)
+        found = np.full(self.metric.shape[:2], np.nan)
+        found[self.known] = np.linalg.eigvalsh(self.metric[self.known])
         largest = found[:, -1:]
-        return np.where(found > len(self.factors) * np.finfo(np.float64).eps * largest, found, 0.0)
+        return np.where(found <= len(self.factors) * np.finfo(np.float64).eps * largest, 0.0, found)
 
     @property
     def volume(self) -> Float[np.ndarray, " cell"]:
@@ -180,11 +186,11 @@ class LayerGeometry:
 
     def factorization_pointwise(self, cells: Bool[np.ndarray, " cell"] | None = None) -> Factorization:
         """Mean of F over the grid, or over the cells of a mask."""
-        return factorization_pointwise(self.metric if cells is None else self.metric[cells])
+        return factorization_pointwise(self.metric[self.known if cells is None else self.known & cells])
 
     def factorization_ratio_of_means(self, cells: Bool[np.ndarray, " cell"] | None = None) -> Factorization:
         """F of the means over the grid, or over the cells of a mask."""
-        return factorization_ratio_of_means(self.metric if cells is None else self.metric[cells])
+        return factorization_ratio_of_means(self.metric[self.known if cells is None else self.known & cells])
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,6 +232,7 @@ class Geometry:
 
 
 def _rows(layer: LayerGeometry, name: str, mask: np.ndarray) -> list[dict[str, Any]]:
+    mask = mask & layer.known
     pointwise, of_means = layer.factorization_pointwise(mask), layer.factorization_ratio_of_means(mask)
     common = {
         "layer": layer.layer,
@@ -262,6 +269,7 @@ def metric_tensor_exact(
     layers: str | Sequence[str] | None = None,
     memory: int = TANGENT_MEMORY,
     derivative_method: str | None = None,
+    available: Bool[np.ndarray, "..."] | None = None,
 ) -> Geometry:
     """g = JᵀJ of every layer at every cell by derivatives, through the encoding (Liang et al. 2025, Sec. 4).
 
@@ -272,29 +280,32 @@ def metric_tensor_exact(
         layers: Which layers; see `recombine.diagnostics.model.layers`.
         memory: Bytes of activations and tangents at a time. At least one cell is always taken.
         derivative_method: Use this method of `numerics.derivatives` instead of the first that works.
+        available: True at the cells that exist, over the grid; None for all.
 
     Returns:
         The geometry in float64. The derivatives have the model's precision.
 
     Raises:
-        InputError: if the code is of an integer type, does not change with the factors (an encoding that rounds), if
-            the output does not change with the code, is NaN, or has no derivative.
+        NotComputable: if no factor has derivatives, if the code is of an integer type or does not change with the
+            factors (an encoding that rounds), if the output does not change with the code or has no derivative.
+        InputError: if an activation is NaN or infinite.
     """
+    _check_factors(space)
     with observing(model, encode):
-        subject = examine(model, space, encode, layers=layers)
+        subject = examine(model, space, encode, layers=layers, available=available)
         if not subject.code_dtype.is_floating_point:
             raise NotComputable(
                 Missing.NOT_DIFFERENTIABLE,
                 f"The codes are of type {subject.code_dtype}, and integers have no derivative. {USE_DIFFERENCES}",
             )
         derivative_method = choose_rung(subject, None if derivative_method is None else (derivative_method,))
-        budget = memory * ROWS_SHARE if derivative_method == "reverse rows" else memory // (1 + space.n_factors)
+        n = len(subject.differentiable)
+        budget = memory * ROWS_SHARE if derivative_method == "reverse rows" else memory // (1 + n)
         chunk = subject.cells_within(budget)
-        parts: dict[str, list[torch.Tensor]] = {name: [] for name in subject.layers}
-        for cells in space.chunks(chunk):
+        metrics = {name: torch.full((len(space), n, n), torch.nan, dtype=torch.float64) for name in subject.layers}
+        for cells in subject.cells.split(chunk):
             for name, metric in metric_by_rung(subject, subject.values(cells), derivative_method).items():
-                parts[name].append(metric)
-    metrics = {name: torch.cat(part) for name, part in parts.items()}
+                metrics[name][cells] = metric
     _check_dependence(metrics, "derivative")
     return _geometry(subject, metrics, "exact", derivative_method, chunk)
 
@@ -306,6 +317,7 @@ def metric_tensor_finite_difference(
     *,
     layers: str | Sequence[str] | None = None,
     memory: int = GRID_MEMORY,
+    available: Bool[np.ndarray, "..."] | None = None,
 ) -> Geometry:
     """g from differences between neighbouring cells, as in the original experiments; also for integer codes.
 
@@ -316,20 +328,32 @@ def metric_tensor_finite_difference(
         model, space, encode, layers: As for `metric_tensor_exact`.
         memory: Bytes of activations at a time. Where it is too small for three slabs of the grid, parts are computed
             twice rather than kept.
+        available: True at the cells that exist, over the grid; None for all. A cell that lacks a neighbour has no g.
 
     Raises:
-        InputError: if a factor has one value only, or if the output does not change over the grid or is NaN.
+        NotComputable: if no factor has derivatives, if one of them has one value only, or if the output does not
+            change over the grid.
+        InputError: if an activation is NaN or infinite.
     """
+    _check_factors(space)
     check_differences(space)
     with observing(model, encode):
-        subject = examine(model, space, encode, layers=layers)
+        subject = examine(model, space, encode, layers=layers, available=available)
         chunk = subject.cells_within(min(memory, MEMORY))
         metrics = metric_by_differences(subject, cells_kept=memory // subject.bytes_kept, cells_at_once=chunk)
     _check_dependence(metrics, "difference")
     return _geometry(subject, metrics, "finite difference", None, chunk)
 
 
+def _check_factors(space: FactorSpace) -> None:
+    if not space.differentiable:
+        raise NotComputable(
+            Missing.NOT_APPLICABLE, f"No factor of {space} has derivatives: labels have no order or distance."
+        )
+
+
 def _check_dependence(metrics: dict[str, torch.Tensor], what: str) -> None:
+    metrics = {name: metrics[name].nan_to_num() for name in (IN, OUT) if name in metrics}
     if IN in metrics and not bool(metrics[IN].any()):
         hint = f" Does `encode` round? {USE_DIFFERENCES}" if what == "derivative" else ""
         state = Missing.NOT_DIFFERENTIABLE if what == "derivative" else Missing.DEGENERATE
@@ -357,7 +381,7 @@ def _geometry(
     chunk: int,
 ) -> Geometry:
     layers = {
-        name: LayerGeometry(name, subject.layers[name].units, subject.space.names, metric.numpy())
+        name: LayerGeometry(name, subject.layers[name].units, subject.space.differentiable, metric.numpy())
         for name, metric in metrics.items()
     }
     return Geometry(subject.space, layers, method, derivative_method, chunk)

@@ -1,6 +1,7 @@
 """Kernel regression of a model's outputs from coordinates: would a smooth interpolator do the same?
 
-Two kernels on the factor space, with distances d_i in grid steps (along the chord of the circle for cyclic factors):
+Two kernels on the factor space, with distances d_i in grid steps (along the chord of the circle for cyclic factors,
+between positions for unequally spaced values, and 1 between any two labels of a categorical factor):
 
 - *factorized*: Π_i exp(−d_i² / 2ℓ_i²), a length scale per factor;
 - *radial*: exp(−Σ_i d_i² / 2ℓ²), one for all.
@@ -62,7 +63,7 @@ def factor_distances(
     """Squared distances of cells along each factor, in grid steps.
 
     A cyclic factor of N values lies on a circle of circumference N and uses the chord, d = (N/π) sin(π Δ/N), which
-    keeps the kernels positive definite.
+    keeps the kernels positive definite. Labels of a categorical factor are all 1 apart, like one-hot codes.
     """
     a, b = space.coordinates(rows).double(), space.coordinates(columns).double()
     squared = []
@@ -70,6 +71,8 @@ def factor_distances(
         d = a[:, None, axis] - b[None, :, axis]
         if factor.kind == "cyclic":
             d = factor.size / math.pi * torch.sin(math.pi * d / factor.size)
+        elif factor.categorical:
+            d = (d != 0).double()
         squared.append(d.square_())
     return squared
 

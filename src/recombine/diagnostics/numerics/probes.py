@@ -5,7 +5,9 @@
     probes.to_pandas()                                  # a row per layer, factor and way of scoring
 
 Four scores per layer and factor, each R² = 1 − Σ(y − ŷ)² / Σ(y − ȳ)², ȳ the mean of the scored cells. R² ≤ 1; 0 is as
-good as the mean, and off the fitted cells there is no lower bound.
+good as the mean, and off the fitted cells there is no lower bound. A categorical factor has no R²: its labels are
+fitted one-hot, the largest prediction is the answer, and the score is the accuracy, the share of right answers, to be
+held against `chance`, the accuracy of always answering the label that is most common among the fitted cells.
 
     in_sample    least squares fitted and scored on all cells (the paper's; 1 by counting unknowns on wide layers)
     id_to_ood    least squares fitted on ID cells, scored on OOD cells
@@ -21,7 +23,7 @@ A cyclic factor is probed by the cosine and sine of its angle, scored together.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -68,10 +70,11 @@ class Probe:
         layer, units: The layer and its size.
         factor: What was read out.
         score: How it was fitted and scored, see the module docstring.
-        r2: NaN if missing.
+        r2: NaN if missing, and for a categorical factor.
         fitted: Number of cells fitted (for ridge_cv: ID cells, of which each fit leaves one fold out).
         scored: Number of cells scored.
         penalty: Ridge only.
+        accuracy, chance: Of a categorical factor, in [0, 1]; NaN for others and if missing.
         missing: State of a missing number (a `Missing`); empty if there is one.
         reason: Why there is no number; empty if there is one.
     """
@@ -84,6 +87,8 @@ class Probe:
     fitted: int
     scored: int
     penalty: float = math.nan
+    accuracy: float = math.nan
+    chance: float = math.nan
     missing: str = ""
     reason: str = ""
 
@@ -98,7 +103,8 @@ class Probes:
         grid_cells: Number of cells of the grid; more than `cells` if it was too large and a seeded draw was probed.
         errors: By layer, how far the ridge probe of each factor is off at each of `cells`, in the factor's unit. No
             cell is predicted by a fit that saw it: ID cells by the fit to the other folds, OOD cells by that to all
-            ID cells. NaN where there is no such probe. For a cyclic factor the length of the error on its circle.
+            ID cells. NaN where there is no such probe. For a cyclic factor the length of the error on its circle, for a
+            categorical one 1 where the label is wrong and 0 where it is right.
     """
 
     table: list[Probe]
@@ -185,9 +191,10 @@ def probes_of_features(
         folds, seed: As for `linear_probes`.
     """
     targets = probe_targets(space, cells)
+    labelled = {name for name, factor in space.factors.items() if factor.categorical}
     table, errors = [], {}
     for name, found in features.items():
-        rows, off = _probes(name, units[name], found, targets, n_id, folds, seed)
+        rows, off = _LayerProbes(name, units[name], found, targets, labelled, n_id, folds, seed).scored()
         table += rows
         errors[name] = (off * _units(space)[:, None]).numpy()
     return Probes(table, cells.numpy(), len(space), errors)
@@ -204,12 +211,14 @@ def features_of_rows(rows: Shaped[Tensor, "cell unit"]) -> Features:
 
 
 def probe_targets(space: FactorSpace, cells: Int[Tensor, " cell"]) -> dict[str, Float[Tensor, "cell target"]]:
-    """What is to be read out: each factor's value, or (cos, sin) of a cyclic factor's angle."""
+    """What is to be read out: each factor's value, (cos, sin) of a cyclic factor's angle, or a one-hot label."""
     coordinates = space.coordinates(cells).to(torch.float64)
     targets = {}
     for axis, (name, factor) in enumerate(space.factors.items()):
         column = coordinates[:, axis]
-        if factor.kind == "cyclic":
+        if factor.categorical:
+            targets[name] = torch.nn.functional.one_hot(column.long(), factor.size).double()
+        elif factor.kind == "cyclic":
             angle = 2 * math.pi * column / factor.size
             targets[name] = torch.stack([angle.cos(), angle.sin()], dim=1)
         else:
@@ -320,40 +329,95 @@ def r_squared(truth: Float[Tensor, "cell target"], found: Float[Tensor, "cell ta
     return float(1 - (truth - found).square().sum() / spread) if spread > 0 else math.nan
 
 
-def _probes(
-    layer: str, units: int, features: Features, targets: dict[str, Tensor], n_id: int, folds: int, seed: int
-) -> tuple[list[Probe], Float[Tensor, "factor cell"]]:
-    """All scores of one layer, and the ridge probe's error at each cell."""
-    n = len(next(iter(targets.values())))
-    splits = {"grid": slice(0, n), "ID": slice(0, n_id), "OOD": slice(n_id, n)}
-    exact = n >= FEWEST_CELLS and features.spans
-    whole = features.whole if n >= FEWEST_CELLS and not exact else None
-    within = features.decomposed(splits["ID"], splits["OOD"]) if n_id >= FEWEST_CELLS else None
-    parts = torch.randperm(n_id, generator=generator(seed, "probe folds")).tensor_split(min(folds, max(1, n_id)))
-    tried = {} if within is None else _cross_validate(within, {f: y[:n_id] for f, y in targets.items()}, parts)
-    table = []
-    errors = torch.full((len(targets), n), math.nan, dtype=torch.float64)
-    for row, (factor, y) in enumerate(targets.items()):
-        if within is not None and not _missing(factor, "ID", y[:n_id])[0]:
-            new = y[n_id:] - within.predict(y[:n_id], tried[factor].penalty)
-            errors[row] = torch.linalg.vector_norm(torch.cat([tried[factor].residuals, new]), dim=1)
-        for score, (fit, scored) in _SPLITS.items():
-            found = (_missing(factor, name, y[splits[name]]) for name in (fit, scored))
-            missing, reason = next((pair for pair in found if pair[0]), ("", ""))
-            r2, penalty = math.nan, math.nan
-            if not missing and score == "in_sample":
-                r2 = 1.0 if whole is None else r_squared(y, whole.predict(y))
-            elif not missing and within is not None:
-                if score.startswith("ridge"):
-                    r2, penalty = tried[factor].r2, tried[factor].penalty
-                if scored == "OOD":
-                    found = within.predict(y[splits["ID"]], penalty if score == "ridge_ood" else 0.0)
-                    r2 = r_squared(y[splits["OOD"]], found)
-            counts = [splits[name].stop - splits[name].start for name in (fit, scored)]
-            table.append(
-                Probe(layer, units, factor, score, r2, *counts, penalty=penalty, missing=missing, reason=reason)
-            )
-    return table, errors
+@dataclass(frozen=True)
+class _LayerProbes:
+    """All probes of one layer, fitted to features that share their decompositions."""
+
+    layer: str
+    units: int
+    features: Features
+    targets: dict[str, Float[Tensor, "cell _"]]
+    labelled: set[str]
+    n_id: int
+    folds: int
+    seed: int
+
+    @property
+    def n(self) -> int:
+        return len(next(iter(self.targets.values())))
+
+    @property
+    def splits(self) -> dict[str, slice]:
+        return {"grid": slice(0, self.n), "ID": slice(0, self.n_id), "OOD": slice(self.n_id, self.n)}
+
+    @cached_property
+    def whole(self) -> Decomposed | None:
+        """The fit to all cells; None if every target is fitted exactly."""
+        return None if self.features.spans else self.features.whole
+
+    @cached_property
+    def within(self) -> Decomposed:
+        """The fit to the ID cells, applied to the OOD cells."""
+        return self.features.decomposed(self.splits["ID"], self.splits["OOD"])
+
+    @cached_property
+    def tried(self) -> dict[str, CrossValidated]:
+        """The cross-validated ridge regression of each factor."""
+        random = generator(self.seed, "probe folds")
+        parts = torch.randperm(self.n_id, generator=random).tensor_split(min(self.folds, max(1, self.n_id)))
+        known = {factor: y[: self.n_id] for factor, y in self.targets.items()}
+        return _cross_validate(self.within, known, self.labelled, parts)
+
+    def scored(self) -> tuple[list[Probe], Float[Tensor, "factor cell"]]:
+        """All scores, and the ridge probe's error at each cell."""
+        errors = torch.full((len(self.targets), self.n), math.nan, dtype=torch.float64)
+        for row, (factor, y) in enumerate(self.targets.items()):
+            if not _missing(factor, "ID", y[: self.n_id])[0]:
+                errors[row] = self._errors(factor, y)
+        return [self._probe(factor, score) for factor in self.targets for score in SCORES], errors
+
+    def _errors(self, factor: str, y: Float[Tensor, "cell _"]) -> Float[Tensor, " cell"]:
+        found = self.tried[factor]
+        new = self.within.predict(y[: self.n_id], found.penalty)
+        predicted = torch.cat([y[: self.n_id] - found.residuals, new])
+        if factor in self.labelled:
+            return (predicted.argmax(1) != y.argmax(1)).double()
+        return torch.linalg.vector_norm(y - predicted, dim=1)
+
+    def _probe(self, factor: str, score: Score) -> Probe:
+        y, (fit, scored) = self.targets[factor], _SPLITS[score]
+        sizes = {name: where.stop - where.start for name, where in self.splits.items()}
+        about = (self.layer, self.units, factor, score)
+        counts = {"fitted": sizes[fit], "scored": sizes[scored]}
+        states = (_missing(factor, name, y[self.splits[name]]) for name in (fit, scored))
+        missing, reason = next((pair for pair in states if pair[0]), ("", ""))
+        if missing:
+            return Probe(*about, math.nan, **counts, missing=missing, reason=reason)
+        penalty = self.tried[factor].penalty if score.startswith("ridge") else math.nan
+        truth, predicted = y[self.splits[scored]], self._predicted(factor, score)
+        if factor not in self.labelled:
+            return Probe(*about, r_squared(truth, predicted), **counts, penalty=penalty)
+        share, by_chance = accuracy(truth, predicted), _chance(y[self.splits[fit]], truth)
+        return Probe(*about, math.nan, **counts, penalty=penalty, accuracy=share, chance=by_chance)
+
+    def _predicted(self, factor: str, score: Score) -> Float[Tensor, "scored _"]:
+        y = self.targets[factor]
+        known = y[self.splits["ID"]]
+        if score == "in_sample":
+            return y if self.whole is None else self.whole.predict(y)
+        if score == "ridge_cv":
+            return known - self.tried[factor].residuals
+        return self.within.predict(known, self.tried[factor].penalty if score == "ridge_ood" else 0.0)
+
+
+def accuracy(truth: Float[Tensor, "cell label"], found: Float[Tensor, "cell label"]) -> float:
+    """Share of cells at which the largest prediction is that of the right label."""
+    return float((found.argmax(1) == truth.argmax(1)).double().mean())
+
+
+def _chance(fitted: Float[Tensor, "fitted label"], scored: Float[Tensor, "scored label"]) -> float:
+    """Accuracy on the scored cells of always answering the label that is most common among the fitted ones."""
+    return float(scored[:, int(fitted.sum(0).argmax())].mean())
 
 
 def _missing(factor: str, name: str, y: Tensor) -> tuple[str, str]:
@@ -368,24 +432,28 @@ def _missing(factor: str, name: str, y: Tensor) -> tuple[str, str]:
 class CrossValidated(NamedTuple):
     """The ridge regression of the penalty that did best, each fold predicted by a fit to the others."""
 
-    r2: float
     penalty: float
     residuals: Float[Tensor, "cell target"]
 
 
 def _cross_validate(
-    within: Decomposed, targets: dict[str, Float[Tensor, "cell _"]], folds: Sequence[Int[Tensor, " _"]]
+    within: Decomposed,
+    targets: dict[str, Float[Tensor, "cell _"]],
+    labelled: Collection[str],
+    folds: Sequence[Int[Tensor, " _"]],
 ) -> dict[str, CrossValidated]:
-    """For each factor the best among all penalties; of equally good ones the largest."""
+    """For each factor the best among all penalties, by accuracy for labels and then by squared error; of equally good
+    ones the largest."""
     joined = torch.cat(list(targets.values()), dim=1)
     widths = [y.shape[1] for y in targets.values()]
     scale = float(within.sizes.square().sum()) / len(joined)
     penalties = scale * torch.tensor(PENALTIES, dtype=torch.float64)
     best = {}
     for (name, y), left in zip(targets.items(), within.left_out(joined, penalties, folds).split(widths, dim=2)):
-        scores = 1 - left.square().sum((1, 2)) / (y - y.mean(0)).square().sum()
-        r2, index = max((float(score), index) for index, score in enumerate(scores))
-        best[name] = CrossValidated(r2, float(penalties[index]), left[index])
+        squares = left.square().sum((1, 2)).tolist()
+        right = [accuracy(y, y - residuals) if name in labelled else 0.0 for residuals in left]
+        index = max(range(len(squares)), key=lambda i: (right[i], -squares[i], i))
+        best[name] = CrossValidated(float(penalties[index]), left[index])
     return best
 
 

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
+from jaxtyping import Int, Shaped
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from recombine.core.errors import Missing, NotComputable
 from recombine.diagnostics.drawing import style_layer_axis
 from recombine.diagnostics.findings import Absence, PartResult, Rows
-from recombine.diagnostics.inputs import NO_HOLDOUT, NO_TARGET, DiagnosisInputs
+from recombine.diagnostics.inputs import NO_HOLDOUT, DiagnosisInputs
 from recombine.diagnostics.layer_activations import LayerActivations
 from recombine.diagnostics.numerics.complexity import distribution_complexity, function_complexity
+from recombine.diagnostics.numerics.grids import blocks
 from recombine.diagnostics.numerics.partial_factorization import grouping_of, partial_factorization
 from recombine.diagnostics.part import PARTS, LayerPart
 from recombine.plotting.style import new_figure
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
 
 CP_LARGEST, CP_INITS = 8, 2
-CP_OUTPUTS = 4
+CP_OUTPUTS = 4  # numbers of an output taken apart with three factors and more
+MOST_NUMBERS = 2**24  # cells times numbers taken apart with two factors
 MIXTURE_STEPS = 300
 
 
@@ -71,6 +75,7 @@ class Complexity(LayerPart):
     layer_columns: ClassVar = {"single_factor": "single-factor share", "grouping": "grouping"}
 
     def study(self, layer: LayerActivations, inputs: DiagnosisInputs) -> PartResult:
+        inputs.check_complete("Partial factorization")
         space = inputs.space
         components = layer.components if space.n_factors > 1 else None
         expansion = partial_factorization(layer.rows, space, components=components)
@@ -143,26 +148,36 @@ def _function_rows(inputs: DiagnosisInputs) -> tuple[Rows, dict[str, Absence]]:
     """R* and R_ε of the outputs and of the truth."""
     rows: Rows = []
     missing: dict[str, Absence] = {}
-    given = {"output": inputs.outputs, "truth": None if inputs.truth is None else inputs.truth.whole()}
-    chosen, settings = slice(None), {}
-    if inputs.space.n_factors > 2:
-        energy = inputs.outputs.flatten(1).double().var(0)
-        chosen = energy.argsort(descending=True)[:CP_OUTPUTS].sort().values
-        settings = {"largest": CP_LARGEST, "inits": CP_INITS}
-    for name, values in given.items():
-        if values is None:
-            missing[f"complexity of the {name}"] = Absence(Missing.NO_TRUTH, NO_TARGET)
-            continue
-        numbers = values.flatten(1)[:, chosen]
+    chosen = _chosen_outputs(inputs)
+    settings = {} if inputs.space.n_factors <= 2 else {"largest": CP_LARGEST, "inits": CP_INITS}
+    for name in ("output", "truth"):
         try:
+            inputs.check_complete("The number of products")
+            numbers = _numbers(name, inputs, chosen)
             found = function_complexity(numbers, inputs.space, seed=inputs.seed, **settings)
         except NotComputable as error:
             missing[f"complexity of the {name}"] = Absence.of(error)
             continue
         rows.append({"function": name, "exact": found.exact, "approximate": found.approximate,
-                     "epsilon": found.epsilon, "proven": found.proven, "outputs": numbers.shape[1],
-                     "of_outputs": values.flatten(1).shape[1]})  # fmt: skip
+                     "epsilon": found.epsilon, "proven": found.proven, "outputs": len(chosen),
+                     "of_outputs": inputs.outputs[0].numel()})  # fmt: skip
     return rows, missing
+
+
+def _chosen_outputs(inputs: DiagnosisInputs) -> Int[Tensor, " output"]:
+    """The numbers of an output that are taken apart: all of them, or those that vary most."""
+    outputs = inputs.outputs.flatten(1)
+    most = MOST_NUMBERS // len(outputs) if inputs.space.n_factors <= 2 else CP_OUTPUTS
+    if outputs.shape[1] <= most:
+        return torch.arange(outputs.shape[1])
+    energy = torch.cat([block.var(0) for block in blocks(outputs[inputs.subject.cells])])
+    return energy.argsort(descending=True)[: max(1, most)].sort().values
+
+
+def _numbers(name: str, inputs: DiagnosisInputs, chosen: Int[Tensor, " output"]) -> Shaped[Tensor, "cell output"]:
+    if name == "output":
+        return inputs.outputs.flatten(1)[:, chosen]
+    return inputs.known_truth.columns(chosen, inputs.subject.cells)
 
 
 def _distribution_rows(inputs: DiagnosisInputs) -> tuple[Rows, dict[str, Absence]]:

@@ -17,7 +17,7 @@ from recombine.diagnostics.drawing import short_name, without_ticks
 from recombine.diagnostics.findings import Absence, PartResult
 from recombine.diagnostics.inputs import DiagnosisInputs
 from recombine.diagnostics.layer_activations import LayerActivations
-from recombine.diagnostics.numerics.embeddings import EXACT_SIDE, NEIGHBOURS, NO_UMAP, embed_umap, with_signs
+from recombine.diagnostics.numerics.embeddings import EXACT_SIDE, NEIGHBOURS, NO_UMAP, umap_points, with_signs
 from recombine.diagnostics.numerics.probes import Features
 from recombine.diagnostics.part import PARTS, LayerPart
 from recombine.plotting.style import new_figure
@@ -47,7 +47,7 @@ class Embeddings(LayerPart):
 
     def study(self, layer: LayerActivations, inputs: DiagnosisInputs) -> PartResult:
         cells = inputs.id_first
-        if len(inputs.space) > EXACT_SIDE and layer.rows.shape[1] > EXACT_SIDE:
+        if len(cells) > EXACT_SIDE and layer.rows.shape[1] > EXACT_SIDE:
             cells = inputs.draw_cells(EXACT_SIDE)
         scores = _scores(layer.features(cells))
         total = float(scores.square().sum())
@@ -118,9 +118,11 @@ def _umap(
 ) -> Float[Tensor, "cell two"]:
     if find_spec("umap") is None:
         raise NotComputable(Missing.NOT_INSTALLED, NO_UMAP)
-    if len(cells) < len(inputs.space):
-        raise NotComputable(Missing.TOO_LARGE, f"{len(inputs.space)} cells are too many")
+    if len(cells) < len(inputs.id_first):
+        raise NotComputable(Missing.TOO_LARGE, f"{len(inputs.id_first)} cells are too many")
     if len(cells) <= NEIGHBOURS:
         raise NotComputable(Missing.TOO_FEW_CELLS, f"{len(cells)} cells are too few")
-    found = embed_umap(scores[cells.argsort()], inputs.space, seed=inputs.seed)
-    return torch.from_numpy(found.points)[cells]
+    order = cells.argsort()
+    points = torch.empty(len(cells), 2, dtype=torch.float64)
+    points[order] = torch.from_numpy(umap_points(scores[order], seed=inputs.seed))
+    return points

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Errors(Part):
     """Mean squared error of every cell, and by split relative to the truth's own spread.
 
-    Arrays: `mse`, (cell,).
+    Arrays: `mse`, (cell,); NaN where a cell does not exist.
     """
 
     name = "errors"
@@ -44,9 +44,9 @@ class Errors(Part):
         outputs, truth = inputs.outputs.flatten(1), inputs.known_truth
         trained = torch.from_numpy(inputs.masks.get("id", inputs.masks["all"]))
         mean = truth.mean(trained.nonzero()[:, 0])
-        mse = torch.empty(len(outputs), dtype=torch.float64)
-        spread = torch.empty_like(mse)
-        for cells in inputs.space.chunks(cells_per_block(truth.size)):
+        mse = torch.full((len(outputs),), torch.nan, dtype=torch.float64)
+        spread = mse.clone()
+        for cells in inputs.subject.cells.split(cells_per_block(truth.size)):
             right = truth.rows(cells).double()
             mse[cells] = (outputs[cells] - right).square().mean(1)
             spread[cells] = (right - mean).square().mean(1)

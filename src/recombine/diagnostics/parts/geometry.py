@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 class GeometryPart(Part):
     """The metric tensor of every layer, and the scores read off it on ID and OOD cells.
 
+    Derivatives are taken along all factors but categorical ones; the fact `factors` lists them.
     Methods are those of the request: `exact` derivatives, `finite difference` on the grid, or both; maps and the
     overview are those of the first. The true images have a geometry of their own, to which that of the output is
     compared.
@@ -86,6 +87,7 @@ class GeometryPart(Part):
     def compute(self, inputs: DiagnosisInputs) -> PartResult:
         methods = inputs.request.geometry
         result = PartResult(self.name, {"layers": [], "warp": []}, facts={"methods": list(methods)})
+        result.facts["factors"] = list(inputs.space.differentiable)
         for method in methods:
             found = _geometry(inputs, method)
             result.tables["layers"] += [{"method": method, **row} for row in found.rows(inputs.masks)]
@@ -166,9 +168,10 @@ class GeometryPart(Part):
 def _geometry(inputs: DiagnosisInputs, method: str) -> Geometry:
     given = (inputs.model, inputs.space, inputs.encode)
     layers, memory = inputs.request.layers, inputs.request.memory
+    available = inputs.available
     if method == "exact":
-        return metric_tensor_exact(*given, layers=layers, memory=min(memory, TANGENT_MEMORY))
-    return metric_tensor_finite_difference(*given, layers=layers, memory=memory)
+        return metric_tensor_exact(*given, layers=layers, memory=min(memory, TANGENT_MEMORY), available=available)
+    return metric_tensor_finite_difference(*given, layers=layers, memory=memory, available=available)
 
 
 def _true_log_volume(inputs: DiagnosisInputs, method: str) -> Float[np.ndarray, " cell"]:
@@ -179,8 +182,11 @@ def _true_log_volume(inputs: DiagnosisInputs, method: str) -> Float[np.ndarray, 
             raise NotComputable(
                 Missing.NOT_DIFFERENTIABLE, f"the target is an array, which has no derivative. {USE_DIFFERENCES}"
             )
-        return metric_tensor_exact(truth.function, inputs.space, layers=OUT)[OUT].log_volume
-    return metric_tensor_finite_difference(_Looked(truth), inputs.space, layers=OUT)[OUT].log_volume
+        found = metric_tensor_exact(truth.function, inputs.space, layers=OUT, available=inputs.available)
+    else:
+        looked = _Looked(truth)
+        found = metric_tensor_finite_difference(looked, inputs.space, layers=OUT, available=inputs.available)
+    return found[OUT].log_volume
 
 
 class _Looked:

@@ -99,11 +99,13 @@ class Kernels(Part):
         arrays = {f"gram/{name}": matrix.astype(np.float32) for name, matrix in grams.matrices.items()}
         arrays["cells"] = grams.cells
         try:
+            inputs.check_complete("A spectrum of products")
             spectrum, arrays["spectrum"] = _spectrum(grams, seed)
             tables["spectrum"] = [spectrum]
         except NotComputable as error:
             missing["spectrum"] = Absence.of(error)
-        facts = {"n_id": grams.n_id, "cells": len(cells), "grid_cells": len(space), "drawn": len(cells) < len(space)}
+        existing = len(inputs.subject.cells)
+        facts = {"n_id": grams.n_id, "cells": len(cells), "grid_cells": existing, "drawn": len(cells) < existing}
         return PartResult(self.name, tables, arrays, facts, missing)
 
     def summary(self, result: PartResult) -> str:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from recombine.core.errors import Missing, NotComputable
-from recombine.diagnostics.drawing import as_image, draw_output
+from recombine.core.images import tone_of
 from recombine.diagnostics.findings import Absence, PartResult
 from recombine.diagnostics.inputs import NO_TARGET, DiagnosisInputs
 from recombine.diagnostics.part import PARTS, Part
-from recombine.plotting.style import OUTLINE, new_figure
+from recombine.plotting.images import show_output
+from recombine.plotting.style import new_figure
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
@@ -26,7 +26,7 @@ MOST_OUTPUTS = 2**25  # numbers kept, 128 MB
 class Outputs(Part):
     """What the model makes of every cell, beside the truth: what a reader wants to see first.
 
-    Arrays: `output` and `truth`, (cell, …).
+    Arrays: `output` and `truth`, (cell, …); NaN where a cell does not exist.
     """
 
     name = "outputs"
@@ -53,9 +53,12 @@ class Outputs(Part):
             for name, mask in inputs.masks.items() if mask.any()
             for here in [outputs[torch.from_numpy(mask)]]
         ]  # fmt: skip
-        arrays = {"output": outputs.float().numpy()}
+        cells = inputs.subject.cells
+        arrays = {"output": np.full(outputs.shape, np.nan, dtype=np.float32)}
+        arrays["output"][cells] = outputs[cells].numpy()
         if truth is not None:
-            arrays["truth"] = truth.whole().float().numpy()
+            arrays["truth"] = np.full(outputs.shape, np.nan, dtype=np.float32)
+            arrays["truth"][cells] = truth.rows(cells).reshape(-1, *truth.shape).numpy()
         missing = {} if truth is not None else {"truth": Absence(Missing.NO_TRUTH, NO_TARGET)}
         return PartResult(self.name, {"range": rows}, arrays, missing=missing)
 
@@ -65,23 +68,23 @@ class Outputs(Part):
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
         """A few cells, spread over the trained and the held-out ones: truth above output."""
-        held = diagnosis.held_out
+        exist = np.flatnonzero(~np.isnan(result.arrays["output"]).reshape(len(diagnosis.space), -1).all(1))
+        held = diagnosis.held_out[exist]
         chosen = np.concatenate([cells[np.linspace(0, len(cells) - 1, 4).astype(int)]
-                                 for cells in (np.flatnonzero(~held), np.flatnonzero(held)) if len(cells)])  # fmt: skip
+                                 for cells in (exist[~held], exist[held]) if len(cells)])  # fmt: skip
         shown = {key: result.arrays[key][chosen] for key in ("truth", "output") if key in result.arrays}
-        images = as_image(shown["output"][0]) is not None  # curves need room for the truth, pictures are clipped
-        low, high = (float(bound([bound(shown[key]) for key in (("output",) if images else shown)]))
-                     for bound in (np.min, np.max))  # fmt: skip
+        tone = tone_of(np.concatenate(list(shown.values())), diagnosis.facts["value_range"])
         figure = new_figure(1.2 * len(chosen) + 0.6, 1.35 * len(shown) + 0.5)
         axes = figure.subplots(len(shown), len(chosen), squeeze=False)
-        places = diagnosis.space.values(torch.from_numpy(chosen)).tolist()
-        for row, (key, images) in enumerate(shown.items()):
-            for column, image in enumerate(images):
-                ax = axes[row, column]
-                draw_output(ax, image, Normalize(low, high))
-                for spine in ax.spines.values():
-                    spine.set_color(OUTLINE if held[chosen[column]] else "0.6")
-                if row == 0:
-                    ax.set_title(", ".join(f"{v:.4g}" for v in places[column]), fontsize=8)
+        for row, (key, outputs) in enumerate(shown.items()):
+            for column, (cell, output) in enumerate(zip(chosen.tolist(), outputs)):
+                show_output(
+                    axes[row, column],
+                    output,
+                    diagnosis.space.label(cell) if row == 0 else "",
+                    held_out=bool(diagnosis.held_out[cell]),
+                    row_0=diagnosis.facts["row_0"],
+                    tone=tone,
+                )
             axes[row, 0].set_ylabel(key)
         return figure

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from recombine.core.errors import Missing
@@ -24,10 +25,17 @@ if TYPE_CHECKING:
 SCORE_LABELS = {"in_sample": "in sample", "id_to_ood": "ID → OOD", "ridge_cv": "ridge, within ID",
                 "ridge_ood": "ridge, ID → OOD"}  # fmt: skip
 
+_OVERVIEW = (  # score, column, and its name in the overview by layer
+    ("in_sample", "r2", "probe_in_sample"),
+    ("id_to_ood", "r2", "probe_id_to_ood"),
+    ("ridge_ood", "r2", "probe_ridge_ood"),
+    ("ridge_ood", "accuracy", "probe_accuracy_ood"),
+)
+
 
 @PARTS.register
 class ProbesPart(LayerPart):
-    """R² of linear probes for every layer and factor; see `recombine.diagnostics.numerics.probes`.
+    """R² or accuracy of linear probes for every layer and factor; see `recombine.diagnostics.numerics.probes`.
 
     Arrays: `cells`, the cells probed, ID first; `error/<layer>`, (factor, cell), the ridge probe's error.
     """
@@ -40,10 +48,12 @@ class ProbesPart(LayerPart):
             "units": "How many units it has.",
             "factor": "What is read out.",
             "score": "How it is fitted and scored: in_sample, id_to_ood, ridge_cv or ridge_ood.",
-            "r2": "R², at most 1; 0 is as good as the mean.",
+            "r2": "R², at most 1; 0 is as good as the mean. NaN for a categorical factor.",
             "fitted": "How many cells were fitted.",
             "scored": "How many cells were scored.",
             "penalty": "Penalty of the ridge regression.",
+            "accuracy": "Share of right labels of a categorical factor; NaN for others.",
+            "chance": "Accuracy of always answering the most common fitted label; NaN for other factors.",
             "missing": "State of a missing score; empty if there is one.",
         }
     }
@@ -51,6 +61,7 @@ class ProbesPart(LayerPart):
         "probe_in_sample": "probe in sample",
         "probe_id_to_ood": "probe ID→OOD",
         "probe_ridge_ood": "ridge ID→OOD",
+        "probe_accuracy_ood": "accuracy ID→OOD",
     }
 
     def study(self, layer: LayerActivations, inputs: DiagnosisInputs) -> PartResult:
@@ -72,23 +83,31 @@ class ProbesPart(LayerPart):
         }
         rows = [{key: value for key, value in row.items() if key != "reason"} for row in rows]
         arrays = {"cells": found.cells, f"error/{layer.name}": found.errors[layer.name].astype(np.float32)}
-        facts = {"cells": len(cells), "grid_cells": len(inputs.space), "drawn": len(cells) < len(inputs.space)}
+        existing = len(inputs.subject.cells)
+        facts = {"cells": len(cells), "grid_cells": existing, "drawn": len(cells) < existing}
+        facts["categorical"] = [name for name, factor in inputs.space.factors.items() if factor.categorical]
         return PartResult(self.name, {"scores": rows}, arrays, facts, missing)
 
     def layer_numbers(self, result: PartResult) -> dict[str, dict[str, Any]]:
         numbers: dict[str, dict[str, Any]] = {}
-        for score in ("in_sample", "id_to_ood", "ridge_ood"):
+        for score, column, key in _OVERVIEW:
             by_layer: dict[str, list[float]] = {}
             for row in result.rows:
-                if row["score"] == score:
-                    by_layer.setdefault(row["layer"], []).append(row["r2"])
-            for name, r2 in by_layer.items():
-                numbers.setdefault(name, {})[f"probe_{score}"] = sum(r2) / len(r2)
+                labelled = row["factor"] in result.facts["categorical"]
+                if row["score"] == score and labelled == (column == "accuracy"):
+                    by_layer.setdefault(row["layer"], []).append(row[column])
+            for name, found in by_layer.items():
+                numbers.setdefault(name, {})[key] = sum(found) / len(found)
         return numbers
 
     def summary(self, result: PartResult) -> str:
-        scores = [numbers["probe_ridge_ood"] for numbers in self.layer_numbers(result).values()]
-        return f"R² of ridge probes, ID → OOD, by layer: {', '.join(f'{score:.3g}' for score in scores)}"
+        lines = []
+        for _, column, key in _OVERVIEW[2:]:
+            scores = [row[key] for row in self.layer_numbers(result).values() if key in row]
+            what = "R²" if column == "r2" else "accuracy"
+            if scores:
+                lines.append(f"{what} of ridge probes, ID → OOD, by layer: {', '.join(f'{s:.3g}' for s in scores)}")
+        return "; ".join(lines)
 
     def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
         maps = {}
@@ -101,18 +120,19 @@ class ProbesPart(LayerPart):
         return PageContent(("scores",), maps)
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
+        """A panel per score: R² of every factor by layer, or accuracy (dashed) with its chance (dotted)."""
         scores = list(dict.fromkeys(row["score"] for row in result.rows))
         figure = new_figure(2.9 * len(scores), 3.1)
         axes = np.atleast_1d(figure.subplots(1, len(scores), sharey=True))
         lowest = min([row["r2"] for row in result.rows if not math.isnan(row["r2"])], default=0.0)
+        labelled = any(factor.categorical for factor in diagnosis.space.factors.values())
         for ax, score in zip(axes, scores):
-            for i, factor in enumerate(diagnosis.space.names):
-                rows = [row for row in result.rows if row["score"] == score and row["factor"] == factor]
-                r2 = column_by_layer(diagnosis, rows, "r2")
-                ax.plot(range(len(r2)), r2, "os^vD"[i % 5] + "-", color=COLOURS[i % 8], ms=4, label=factor, alpha=0.9)
-            if all(math.isnan(row["r2"]) for row in result.rows if row["score"] == score):
+            here = [row for row in result.rows if row["score"] == score]
+            _draw_factors(ax, diagnosis, here)
+            if all(row["missing"] for row in here):
                 ax.text(0.5, 0.5, "missing", transform=ax.transAxes, ha="center", color="0.5")
-            style_layer_axis(ax, diagnosis.layers, "R²" if ax is axes[0] else "")
+            what = "R² (accuracy: dashed, chance: dotted)" if labelled else "R²"
+            style_layer_axis(ax, diagnosis.layers, what if ax is axes[0] else "")
             ax.axhline(0, color="0.7", lw=0.8)
             ax.set_title(SCORE_LABELS.get(score, score), fontsize=10)
             ax.set_ylim(max(lowest - 0.05, -1.05), 1.05)
@@ -120,3 +140,13 @@ class ProbesPart(LayerPart):
         cut = "; R² below −1 is cut off" if lowest < -1.05 else ""
         figure.suptitle(f"linear probes ({result.facts['cells']} cells{cut})", fontsize=10)
         return figure
+
+
+def _draw_factors(ax: Axes, diagnosis: Diagnosis, rows: list[dict[str, Any]]) -> None:
+    for i, (name, factor) in enumerate(diagnosis.space.factors.items()):
+        own = [row for row in rows if row["factor"] == name]
+        colour, line = COLOURS[i % 8], "--" if factor.categorical else "-"
+        values = column_by_layer(diagnosis, own, "accuracy" if factor.categorical else "r2")
+        ax.plot(range(len(values)), values, "os^vD"[i % 5] + line, color=colour, ms=4, label=name, alpha=0.9)
+        if factor.categorical:
+            ax.plot(range(len(values)), column_by_layer(diagnosis, own, "chance"), ":", color=colour, lw=1)

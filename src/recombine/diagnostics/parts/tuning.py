@@ -76,6 +76,7 @@ class Tuning(LayerPart):
     layer_columns: ClassVar = {"stripe": "stripe", "bump": "bump"}
 
     def study(self, layer: LayerActivations, inputs: DiagnosisInputs) -> PartResult:
+        inputs.check_complete("Tuning")
         space, name = inputs.space, layer.name
         curves = tuning_curves(layer.rows, space, components=layer.components if space.n_factors > 1 else None)
         summary = asdict(curves.summary())
