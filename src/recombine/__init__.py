@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
     from recombine.diagnostics.request import DiagnosisRequest
     from recombine.models import decoders
+    from recombine.report.diagnoses import report_diagnoses
     from recombine.report.notebook import explore
     from recombine.runs import store
     from recombine.runs.config import RunConfig
     from recombine.runs.run import Run
-    from recombine.runs.store import Store
+    from recombine.runs.store import Store, load_run
     from recombine.runs.train import train, train_seeds
     from recombine.scoring.scores import score
     from recombine.training.recipe import recipe
@@ -48,7 +49,9 @@ _HOME = {
     "Task": "recombine.core.task",
     "diagnose": "recombine.diagnostics.diagnose",
     "explore": "recombine.report.notebook",
+    "load_run": "recombine.runs.store",
     "recipe": "recombine.training.recipe",
+    "report_diagnoses": "recombine.report.diagnoses",
     "score": "recombine.scoring.scores",
     "train": "recombine.runs.train",
     "train_seeds": "recombine.runs.train",
@@ -70,8 +73,8 @@ _MODULES = {
 
 __all__ = [
     "Diagnosis", "DiagnosisRequest", "FactorSpace", "Run", "RunConfig", "Store", "Task", "__version__", "decoders",
-    "diagnose", "diagnostics", "encodings", "errors", "explore", "factors", "figures", "holdouts", "recipe", "scenes",
-    "score", "store", "sweeps", "train", "train_seeds", "training", "use",
+    "diagnose", "diagnostics", "encodings", "errors", "explore", "factors", "figures", "holdouts", "load_run",
+    "recipe", "report_diagnoses", "scenes", "score", "store", "sweeps", "train", "train_seeds", "training", "use",
 ]  # fmt: skip
 
 

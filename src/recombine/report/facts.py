@@ -26,7 +26,7 @@ def facts_json(runs: Sequence[StoredRun], given: Mapping[str, str] | None = None
             "path": str(run.path),
             "config": run.config.to_dict(),
             **{key: run.facts.get(key) for key in FACTS},
-            "command": f"{train_command(run)} --out {shlex.quote(str(run.path.parent))}",
+            "command": train_command(run) + ("" if run.name else f" --out {shlex.quote(str(run.path.parent))}"),
         }
         for run, name in zip(runs, names)
     ]
@@ -34,6 +34,8 @@ def facts_json(runs: Sequence[StoredRun], given: Mapping[str, str] | None = None
 
 def train_command(run: StoredRun) -> str:
     """The shortest `recombine train` command for a run's configuration."""
+    if run.name:
+        return f"recombine.load_run({run.name!r}, module=…)"
     words = overrides(run.config)
     if words is None:
         return f"recombine train --config {shlex.quote(str(run.path / 'config.json'))}"

@@ -11,6 +11,7 @@ docs/run-files.md names every file. All of them are JSON, CSV or safetensors: no
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -18,14 +19,14 @@ import platform
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import recombine
 from recombine.core import plugins
@@ -45,6 +46,7 @@ from recombine.core.lock import Lock
 from recombine.core.task import Task
 from recombine.models.decoders import Decoder, load
 from recombine.runs.config import DEFAULTS, RunConfig
+from recombine.runs.named import MODULE, NamedConfig, config_of, grid_of, holdout_of, outputs_of, saved_model
 from recombine.runs.run import Run
 from recombine.runs.train import train_seeds
 from recombine.scoring.scores import Scores
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 
 FORMAT = "recombine-run-2"
 RUN_ID = re.compile(r"[0-9a-f]{16}")
+OUTPUTS = "outputs.safetensors"  # of runs that were saved under a name
 RESULTS = ("config.json", "model/config.json", "model/model.safetensors", "scores.csv", "history.jsonl",
            "losses.safetensors")  # fmt: skip
 FACTS = ("run", "config", "summary", "steps", "loss_names", "described", "seconds", "finished", "device", "files")
@@ -71,6 +74,8 @@ class StoredRun:
     path: Path
     config: RunConfig
     facts: dict[str, Any]  # run.json
+    module: nn.Module | None = None  # that takes the weights of a run saved under a name
+    given_task: Task | None = None  # of such a run, if its files cannot make it
 
     @property
     def id(self) -> str:
@@ -81,14 +86,41 @@ class StoredRun:
         """id_mse, ood_mse, id_localization, ood_localization, …"""
         return self.facts["summary"]
 
-    @cached_property
-    def task(self) -> Task:
-        return self.config.task()
+    @property
+    def name(self) -> str:
+        """The name it was saved under; empty if it was trained from a configuration."""
+        return self.config.name if isinstance(self.config, NamedConfig) else ""
 
     @cached_property
-    def model(self) -> Decoder:
+    def task(self) -> Task:
+        return self.config.task() if self.given_task is None else self.given_task
+
+    @cached_property
+    def model(self) -> nn.Module:
         self._verified("model/config.json")
-        return load(self._verified("model/model.safetensors").parent)
+        weights = self._verified("model/model.safetensors")
+        if self.config.decoder["kind"] != MODULE:
+            return load(weights.parent)
+        if self.module is None:
+            raise StoreError(
+                f"Run {self.name!r} is of a class of your own, {self.config.decoder['class']}. Bring it back with "
+                f"recombine.load_run({self.name!r}, store={str(self.path.parent)!r}, module=…)."
+            )
+        try:
+            self.module.load_state_dict(read_tensors(weights)[0])
+        except RuntimeError as error:
+            raise InputError(f"The module does not have the weights of run {self.name!r}: {error}", "module") from error
+        return self.module.eval()
+
+    @cached_property
+    def holdout(self) -> Holdout:
+        grid = self.facts.get("grid")
+        return self.task.holdout if grid is None else holdout_of(grid, self.config.scene["factors"])
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the model can be made here."""
+        return self.config.decoder["kind"] != MODULE or self.module is not None
 
     @property
     def described(self) -> dict[str, Any]:
@@ -101,7 +133,9 @@ class StoredRun:
 
     @cached_property
     def scores(self) -> Scores:
-        """The table of scores; with the model and the task, for pictures, if the scene's data can be found."""
+        """The table of scores; with the model and the task, for pictures, if they can be made here."""
+        if not self.has_model:
+            return self.read_scores(self.holdout)
         try:
             task = self.task
         except InputError:  # data that were moved, changed or are gone: the table alone tells the split
@@ -138,10 +172,15 @@ class StoredRun:
         writable = os.access(self.path, os.W_OK | os.X_OK)
         if keep and not writable:
             raise StoreError(f"{self.path} is not writable, so a diagnosis cannot be kept there. Save it elsewhere.")
-        task = self.task
-        target = task.targets if task.inverse else task.scene  # the scene also says how its images are shown
-        found = diagnose(self.model, task.space, task.inputs, task.holdout, target=target, request=request, **options)
-        found = replace(found, source=self.source)
+        if self.has_model:
+            task = self.task
+            model, encode = self.model, task.inputs
+            target = task.targets if task.inverse else task.scene  # the scene also says how its images are shown
+        else:  # from what it gave
+            saved, _ = read_tensors(self._verified(OUTPUTS))
+            (model, target), encode = saved_model(saved, self.holdout.space), None
+        found = diagnose(model, self.holdout.space, encode, self.holdout, target=target, request=request, **options)
+        found = dataclasses.replace(found, source=self.source)
         if not writable or keep is False:
             return found
         try:
@@ -188,7 +227,7 @@ class StoredRun:
 
     def verify(self) -> None:
         """Raise if any file of the run is missing or was changed."""
-        for name in RESULTS:
+        for name in (*RESULTS, *([OUTPUTS] if self.name else [])):
             self._verified(name)
 
     def _verified(self, name: str) -> Path:
@@ -227,7 +266,36 @@ def _check_facts(facts: Any, what: str) -> dict[str, Any]:
 
 def _is_result(name: str) -> bool:
     """Whether a finished run, or its diagnosis, has a file of this name."""
-    return name.removeprefix(f"{NEW}/") in (*RESULTS, "run.json") or DIAGNOSIS.fullmatch(name) is not None
+    return name.removeprefix(f"{NEW}/") in (*RESULTS, OUTPUTS, "run.json") or DIAGNOSIS.fullmatch(name) is not None
+
+
+def _write_model(model: nn.Module, folder: Path) -> None:
+    """A decoder as `save_pretrained` writes it; of any other module the weights and the name of its class."""
+    if isinstance(model, Decoder):
+        model.save_pretrained(folder)
+        return
+    write_tensors(folder / "model.safetensors", {k: v.detach().clone() for k, v in model.state_dict().items()})
+    write_json(folder / "config.json", {"kind": MODULE, "class": type(model).__name__})
+
+
+def load_run(
+    name: str, store: str | Path = "runs", *, module: nn.Module | None = None, task: Task | None = None
+) -> StoredRun:
+    """A stored run by its name, its id or the beginning of its id.
+
+    Args:
+        name: See `Run.save`; of several seeds of one name the id is needed.
+        store: Its folder.
+        module: An object of the class that was saved, into which the weights are loaded. Without it the run has its
+            scores, history, outputs and diagnosis.
+        task: The task, if it has parts of your own that no configuration makes.
+    """
+    where = Store(store)
+    found = [row["run"] for row in where.list() if row.get("name") == name]
+    if len(found) > 1:
+        raise InputError(f"{len(found)} runs are named {name!r}: give one of their ids, {', '.join(found)}.", "name")
+    stored = where.load(found[0] if found else name)
+    return dataclasses.replace(stored, module=module, given_task=task)
 
 
 class Store:
@@ -323,12 +391,31 @@ class Store:
         except StoreError:
             return False
 
+    def save(self, run: Run, name: str, *, replace: bool = False) -> StoredRun:
+        """Keep a run of any model under a name, see `Run.save`."""
+        config = config_of(run, name)
+        lock = self.lock(config)
+        try:
+            if self.is_finished(config) and not replace:
+                raise StoreError(
+                    f"There is a run named {name!r} with seed {run.seed} in {self.root}. Choose another name, or "
+                    "replace it with replace=True."
+                )
+            self._write(config, run)
+            stored = self.load(config.hash)
+            if run.diagnosis is not None:
+                dataclasses.replace(run.diagnosis, source=stored.source).save(stored.path / "diagnosis")
+            return stored
+        finally:
+            lock.release()
+
     def _write(self, config: RunConfig, run: Run) -> None:
         """Write a finished run; run.json comes last and makes it one."""
-        assert isinstance(run.model, Decoder)
         with self._staging(config) as new:
             write_json(new / "config.json", config.to_dict())
-            run.model.save_pretrained(new / "model")
+            _write_model(run.model, new / "model")
+            if isinstance(config, NamedConfig):
+                write_tensors(new / OUTPUTS, outputs_of(run.model, run.task))
             write_text(new / "scores.csv", run.scores.to_csv())
             write_text(new / "history.jsonl", "".join(json.dumps(row, allow_nan=False) + "\n" for row in run.history))
             write_tensors(new / "losses.safetensors", {"losses": run.losses})
@@ -340,10 +427,10 @@ class Store:
                 "steps": run.steps,
                 "stopped_early": run.stopped_early,
                 "loss_names": run.loss_names,
-                "described": run.model.describe(run.task.space.names),
+                "described": run.model.describe(run.task.space.names) if isinstance(run.model, Decoder) else {},
                 "seconds": round(run.seconds, 3),
                 "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-                "device": str(next(run.model.parameters()).device),
+                "device": str(next((p.device for p in run.model.parameters()), "cpu")),
                 "threads": torch.get_num_threads(),
                 "versions": {
                     "recombine": recombine.__version__,
@@ -351,8 +438,10 @@ class Store:
                     "python": platform.python_version(),
                 },
                 "plugins": config.plugins,
-                "files": {name: file_digest(new / name) for name in RESULTS},
+                "files": {name: file_digest(new / name) for name in (*RESULTS, OUTPUTS) if (new / name).exists()},
             }
+            if isinstance(config, NamedConfig):
+                facts |= {"name": config.name, "grid": grid_of(run.task.holdout)}
             write_json(new / "run.json", {**facts, "digest": run_digest(facts)})
 
     @contextlib.contextmanager
@@ -367,9 +456,10 @@ class Store:
         try:
             yield new
             (folder / "run.json").unlink(missing_ok=True)
-            for name in (*RESULTS, "run.json"):
-                (folder / name).parent.mkdir(exist_ok=True)
-                os.replace(new / name, folder / name)
+            for name in (*RESULTS, OUTPUTS, "run.json"):
+                if name != OUTPUTS or (new / name).exists():
+                    (folder / name).parent.mkdir(exist_ok=True)
+                    os.replace(new / name, folder / name)
         finally:
             shutil.rmtree(new, ignore_errors=True)
         discard(self._checkpoint(config))
@@ -433,7 +523,8 @@ class Store:
             )
         facts = self.facts(path.name)
         plugins.require_present(plugins.recorded(facts), f"Run {path.name}")
-        config = RunConfig.from_stored(read_json(path / "config.json"))
+        given = read_json(path / "config.json")
+        config = NamedConfig(**given, name=facts["name"]) if "name" in facts else RunConfig.from_stored(given)
         if config.hash != path.name:
             raise StoreError(
                 f"{path / 'config.json'} does not belong to its directory: it describes run {config.hash}. "
@@ -481,7 +572,8 @@ class Store:
                 raise StoreError(f"{self.root / name / 'run.json'} cannot be read: {error.strerror}.") from error
             what = f"{self.root}/{name}/run.json"
             facts = _check_facts(_parsed(content, what), what)
-            return {"run": name, "status": "finished", "config": facts["config"], **facts["summary"]}
+            named = {"name": facts["name"]} if "name" in facts else {}
+            return {"run": name, **named, "status": "finished", "config": facts["config"], **facts["summary"]}
         except InputError as error:
             return {"run": name, "status": f"damaged: {error}", "config": {}}
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from recombine.core.task import Task
 from recombine.diagnostics.findings import PartResult, Rows
+from recombine.models.decoders import Decoder
 from recombine.plotting.style import COLOURS
 from recombine.runs.config import RunConfig
 from recombine.runs.store import StoredRun
@@ -185,6 +186,7 @@ def _embed(run: StoredRun, found: PartResult) -> None:
     from recombine.diagnostics.numerics.embeddings import embed
 
     values = run.task.space.values(torch.arange(len(run.task.space)))
+    assert isinstance(run.model, Decoder)
     with torch.no_grad():
         seen = run.model.activations(run.task.inputs(values))
     for layer, activation in {**seen, "truth": run.task.targets(values)}.items():
