@@ -31,6 +31,7 @@ from recombine.diagnostics.model.grid_activations import LayerRows, collect, fit
 from recombine.diagnostics.model.layers import OUT, Encode, Subject, examine
 from recombine.diagnostics.model.observing import Model, observing
 from recombine.diagnostics.model.sanity_notes import sanity_notes
+from recombine.diagnostics.model.scales import LOOKED_AT, check_scale
 from recombine.diagnostics.model.truth import truth_over_grid
 from recombine.diagnostics.part import PARTS, LayerPart, Need, chosen_parts
 from recombine.diagnostics.request import DiagnosisRequest, RequestOptions
@@ -112,7 +113,10 @@ def _inputs(
     outputs = activations[OUT].rows
     shape = (subject.layers[OUT].shape if OUT in subject.layers else tuple(outputs.shape[1:])) or (1,)
     truth = None if target is None else truth_over_grid(target, subject.space, shape, outputs.dtype, subject.cells)
-    shape = shape if truth is None else truth.shape
+    if truth is not None:
+        some = subject.cells[:LOOKED_AT]
+        check_scale(truth.rows(some), outputs[some])
+        shape = truth.shape
     held = {name: rows for name, rows in activations.items() if name in subject.layers}
     return DiagnosisInputs(
         subject, request, holdout, outputs.reshape(len(outputs), *shape), truth,
