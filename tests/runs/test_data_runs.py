@@ -158,3 +158,18 @@ def test_bad_data_end_with_code_2_and_write_nothing(place, tmp_path, monkeypatch
     with pytest.raises(InputError) as caught:
         RunConfig.parse([*words(place), *change(place)]).check()
     assert key in {problem.key for problem in caught.value.problems}
+
+
+def test_incomplete_data_go_the_whole_way(place, tmp_path):
+    """A combination without a picture: trained, scored, diagnosed and reported without it."""
+    from recombine.report.collect import collect
+    from recombine.report.page import write_report
+
+    for name in ("images", "labels"):
+        np.save(place / f"{name}.npy", np.load(place / f"{name}.npy")[:-1])
+    [run] = Store(tmp_path / "runs").train([RunConfig.parse(words(place))])
+    assert run.scores.split.tolist().count("unavailable") == 1
+    found = run.diagnose(parts=["outputs", "errors", "superposition"], progress=False)
+    assert found["errors"].computed
+    collected = collect([str(run.path)], runs=tmp_path / "runs")
+    assert write_report(collected, tmp_path / "page.html").megabytes > 0
