@@ -58,12 +58,12 @@ def page(folder: Path) -> str:
         *map(_call_line, made),
         "",
         "## Claims",
-        "Statistics and thresholds were written down before the runs. Of a claim's parts the weakest is shown: among "
-        "those that have its verdict, the one whose mean lies least far beyond its threshold, in half widths of its "
-        "interval. `claims.json` has all of them.",
+        "[Statistics and thresholds](../../statistics.md) were written down before the runs. Of the parts that decide "
+        "a claim the weakest is shown: among those that have its verdict, the one that lies least far beyond its "
+        "threshold, in half widths of its interval. `claims.json` has all of them.",
         "",
-        "| claim | verdict | decided by | effect [95 % interval over seeds] | asked | seeds |",
-        "|---|---|---|---|---|---|",
+        "| claim | verdict | first edition | decided by | effect [95 % interval over seeds] | asked | seeds |",
+        "|---|---|---|---|---|---|---|",
         *map(_claim_line, claims),
         "",
         "## Figures",
@@ -87,7 +87,7 @@ def _origin(calls: list[dict[str, Any]]) -> str:
 
 def _call_line(call: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in call["versions"].items())
-    hardware, seeds = call["hardware"], ", ".join(map(str, call["seeds"]))
+    hardware, seeds = call["hardware"], _seeds(call["seeds"])
     gpus = f"{hardware['gpus']} GPUs" if hardware["gpus"] else "no GPU"
     if call["started"]:
         when = f"from {call['started']} to {call['ended'] or 'an unknown time (it was killed)'}"
@@ -101,6 +101,14 @@ def _call_line(call: dict[str, Any]) -> str:
     )
 
 
+def _seeds(by_study: dict[str, list[int]]) -> str:
+    """ "100 … 107", and the studies that had others."""
+    groups: dict[str, list[str]] = {}
+    for study, seeds in by_study.items():
+        groups.setdefault(f"{min(seeds)} … {max(seeds)}", []).append(study)
+    return next(iter(groups)) if len(groups) == 1 else "; ".join(f"{s} ({', '.join(n)})" for s, n in groups.items())
+
+
 def _is_of(figure: str, result: str) -> bool:
     return figure.startswith(f"{result[0]}{int(result[1:]):02d}_")
 
@@ -111,10 +119,10 @@ def _claim_line(row: dict[str, Any]) -> str:
         effect += " [{:.3g}, {:.3g}]".format(*row["interval"])
     threshold = row["threshold"]
     asked = " … ".join(map(str, threshold)) if isinstance(threshold, list) else threshold
-    return (
-        f"| {row['claim']}: {row['text']} | **{row['verdict']}** | {row['decided_by']} | {effect} | "
-        f"{row['direction']} {asked} | {row['n_seeds']} |"
-    )
+    first = row["first_edition"]["verdict"]
+    cells = [f"{row['claim']}: {row['text']}", f"**{row['verdict']}**", first, row["decided_by"], effect,
+             f"{row['direction']} {asked}", str(row["n_seeds"])]  # fmt: skip
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from recombine.cli.app import app
 from recombine.runs.estimate import Cost
 from recombine.studies.framework.profiles import PROFILES
+from recombine.studies.framework.study import discover
 from recombine.studies.paper import r08_few_shot as few_shot
 from recombine.studies.paper import r09_scaling as scaling_study
 from recombine.studies.paper.r07_rendering import SIZES as RENDERING
@@ -24,18 +25,18 @@ def test_the_table_of_profiles_is_true(column, name):
     table = GUIDE.partition("## Profiles")[2].partition("## Verdicts")[0]
     rows = {cells[1].strip(): cells[column].strip() for line in table.splitlines() if len(cells := line.split("|")) > 4}
     profile = PROFILES[name]
-    assert rows["seeds"] == str(profile.seeds)
+    counts = {len(profile.seeds_of(study.key)) for study in discover().values()}
+    assert rows["seeds"].startswith(str(min(counts)))
+    assert str(max(counts)) in rows["seeds"]
     assert rows["CNN"] == f"width {profile.width}, depths {profile.depths[0]}–{profile.depths[-1]}"
+    assert rows["MLP"] == f"depths {profile.mlp_depths[0]}–{profile.mlp_depths[-1]}"
     assert rows["factor-rendered decoder (R7)"] == f"{RENDERING[name].epochs} epochs"
     stripes, scaling = STRIPES[name], SCALING[name]
     [kind] = {study.configs(profile, [0])[0].training["kind"] for study in (few_shot.STUDY, scaling_study.STUDY)}
-    recipe = f"`{kind}`"
-    assert rows["stripes (R8, R10, R15)"] == f"width {stripes.width}, {recipe}, {stripes.steps} steps"
+    lengths = ", ".join(map(str, stripes.lengths))
+    assert rows["stripes (R8, R10, R15)"] == f"width {stripes.width}, `{kind}`, {lengths} steps"
     assert rows["data efficiency (R9)"].startswith(f"CNN({scaling.depth}, {scaling.width}), N = {scaling.sides[0]}")
-    assert rows["data efficiency (R9)"].endswith(f"{scaling.sides[-1]}, {recipe}, {scaling.steps} steps")
-    for recipe in (profile.recipe, profile.ramp_recipe):
-        epochs = [word.partition("=")[2] for word in recipe if word.startswith("training.epochs=")]
-        assert all(epoch in rows["its training"] for epoch in epochs)
+    assert rows["data efficiency (R9)"].endswith(f"{scaling.sides[-1]}, `{kind}`, {scaling.steps} steps")
 
 
 def test_the_commands_are_ones(tmp_path, monkeypatch):

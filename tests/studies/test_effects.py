@@ -1,4 +1,4 @@
-"""Effect sizes of every study from hand-made rows, and the maths behind them against closed forms."""
+"""Numbers of every study from hand-made rows, in both editions, and the maths behind them against closed forms."""
 
 import math
 
@@ -8,13 +8,15 @@ import torch
 
 import recombine as rc
 from recombine.diagnostics.findings import PartResult
+from recombine.studies.framework import edition_2
 from recombine.studies.framework.edition_1 import CLAIMS
 from recombine.studies.framework.layerwise import loss_of_factorization, roughness, trend, warp
-from recombine.studies.framework.verdicts import Evidence, judge_by_intervals
+from recombine.studies.framework.verdicts import Evidence, judge, judge_by_intervals
 from recombine.studies.paper import r01_landscapes as landscapes
 from recombine.studies.paper import r02_superpositions as superpositions
 from recombine.studies.paper import r03_similarities as similarities
 from recombine.studies.paper import r04_layers as layers
+from recombine.studies.paper import r06_volume as volume
 from recombine.studies.paper import r07_rendering as rendering
 from recombine.studies.paper import r08_few_shot as few_shot
 from recombine.studies.paper import r09_scaling as scaling
@@ -43,13 +45,13 @@ def test_landscapes_look_at_the_worst_case():
         for h in ("centre", "corner") for c in ("bump", "ramp", "onehot", "positional") for s in SEEDS
     ]  # fmt: skip
     part = PartResult("landscapes", {"scores": rows})
-    assert outcome("C1", landscapes.effects(part)) == "reproduced"
+    assert outcome("C1", landscapes.first_effects(part)) == "reproduced"
     for row in rows:
         if row["code"] == "positional":
             row["ood_localization"] = 0.97
-    assert outcome("C1", landscapes.effects(part)) == "not reproduced"
+    assert outcome("C1", landscapes.first_effects(part)) == "not reproduced"
     del rows[0]  # a seed that lacks a run has no number
-    assert set(landscapes.effects(part)["C1.learnt"]) == {1, 2}
+    assert set(landscapes.first_effects(part)["C1.learnt"]) == {1, 2}
 
 
 def test_superpositions_are_judged_on_the_centred_output_side():
@@ -58,7 +60,7 @@ def test_superpositions_are_judged_on_the_centred_output_side():
          "nearer": 0.2 + s / 100 if centred else -1.0}
         for c in ("bump", "ramp") for s in SEEDS for side in ("output",) for centred in (False, True)
     ]  # fmt: skip
-    assert outcome("C2", superpositions.effects(PartResult("superpositions", {"medians": rows}))) == "reproduced"
+    assert outcome("C2", superpositions.first_effects(PartResult("superpositions", {"medians": rows}))) == "reproduced"
 
 
 @pytest.mark.parametrize(("ramp", "expected"), [(0.2, "reproduced"), (0.6, "not reproduced")])
@@ -69,7 +71,7 @@ def test_agreement_must_be_higher_for_the_bump_code(ramp, expected):
         for s in SEEDS
         for kind in ("cosine", "l2")
     ]
-    assert outcome("C3", similarities.effects(PartResult("similarities", {"agreement": rows}))) == expected
+    assert outcome("C3", similarities.first_effects(PartResult("similarities", {"agreement": rows}))) == expected
 
 
 def test_layers():
@@ -81,8 +83,8 @@ def test_layers():
             table += run_layers(shallow, code=code, depth=2, seed=seed)
             table += run_layers(falling, code=code, depth=3, seed=seed)
             warps.append({"code": code, "depth": 3, "seed": seed, "distortion_ood": 0.5, "distortion_id": 0.1})
-    part = PartResult("layers", {"layers": table, "warp": warps}, facts={"depth": 3})
-    found = layers.effects(part)
+    part = PartResult("layers", {"layers": table})
+    found = {**layers.first_effects(part), **volume.first_effects(PartResult("volume", {"warp": warps}))}
     assert found["C4.factorization"] == dict.fromkeys(SEEDS, -1.0)
     assert found["C5.than_bump"][0] == pytest.approx(0.3 - 0.05)
     assert found["C5.than_deep"][0] == pytest.approx(0.3 - 0.1)
@@ -92,20 +94,23 @@ def test_layers():
 def test_depths_tell_opposite_warps_from_equal_ones():
     def part(mlp_warp: float) -> PartResult:
         rows, warps, configs = [], [], {}
-        for decoder, scores, w in (("cnn", [1.0, 0.9, 1.0], -0.4), ("mlp", [1.0, 0.6, 1.0], mlp_warp)):
+        kinds = (("cnn", [1.0, 0.9, 1.0], -0.4), ("mlp", [1.0, 0.6, 1.0], mlp_warp))
+        for decoder, scores, w in (*kinds, ("published", *kinds[1][1:])):
             for code in ("bump", "ramp"):
                 configs[f"{decoder}/{code}/4"] = {}
                 for seed in SEEDS:
                     about = {"decoder": decoder, "code": code, "depth": 4, "seed": seed}
                     rows += run_layers(scores, **about)
-                    warps.append({**about, "warp": w + seed / 1000})
+                    told = {"learnt": decoder == "mlp" or code == "bump" or decoder == "cnn", "run": "ab", "steps": 9}
+                    warps.append({**about, **told, "trained_error": 0.2, "warp": w + seed / 1000,
+                                  "warp_median": w + seed / 1000})  # fmt: skip
         return PartResult("depths", {"layers": rows, "warp": warps}, facts={"depth": 4, "configs": configs})
 
-    opposite = depths.effects(part(0.3))
+    opposite = depths.first_effects(part(0.3))
     assert opposite["C14.opposite_bump"][0] == pytest.approx(0.3)
     assert opposite["C14.factorization"][1] == pytest.approx(0.3)
     assert outcome("C14", opposite) == "reproduced"
-    same = depths.effects(part(-0.2))
+    same = depths.first_effects(part(-0.2))
     assert same["C14.opposite_ramp"][0] == pytest.approx(-0.2)
     assert outcome("C14", same) == "not reproduced"
 
@@ -118,23 +123,23 @@ def test_the_ablation(both, expected):
          "banding": 0.6 if v == "none" else 0.99, "roughness_ood": 0.5 if v == "none" else 0.1}
         for v, (i, o) in errors.items() for s in SEEDS
     ]  # fmt: skip
-    found = rendering.effects(PartResult("rendering", {"ablation": rows}))
+    found = rendering.first_effects(PartResult("rendering", {"ablation": rows}))
     assert outcome("C7", found) == expected
     assert outcome("C8", found) == "reproduced"
 
 
 def test_few_bumps():
     rows = [
-        {"bumps": m, "seed": s, "additive": a, "composed": c, "ood_localization": 1.0}
+        {"bumps": m, "seed": s, "additive": a, "composed": c, "ood_localization": 1.0, "steps": 9}
         for m, a, c in ((0, 0.84, 0.77), (100, 0.51, 0.97)) for s in SEEDS
     ]  # fmt: skip
-    part = PartResult("few_shot", {"runs": rows}, facts={"many": 100})
-    assert outcome("C9", few_shot.effects(part)) == "reproduced"
-    assert outcome("C10", few_shot.effects(part)) == "reproduced"
+    part = PartResult("few_shot", {"runs": rows}, facts={"many": 100, "lengths": [9]})
+    assert outcome("C9", few_shot.first_effects(part)) == "reproduced"
+    assert outcome("C10", few_shot.first_effects(part)) == "reproduced"
     for row in rows:
         row["additive"], row["composed"] = 0.6, 0.9
-    assert outcome("C9", few_shot.effects(part)) == "not reproduced"
-    assert outcome("C10", few_shot.effects(part)) == "inconclusive"  # no gain, and exactly at the threshold
+    assert outcome("C9", few_shot.first_effects(part)) == "not reproduced"
+    assert outcome("C10", few_shot.first_effects(part)) == "inconclusive"  # no gain, and exactly at the threshold
 
 
 def test_the_slope_of_each_seed():
@@ -143,13 +148,13 @@ def test_the_slope_of_each_seed():
         for kind, a, power in (("bumps", 0.01, 3), ("stripes + bumps", 2, 1)) for n in (16, 24, 32) for s in SEEDS
     ]  # fmt: skip
     part = PartResult("scaling", {"thresholds": rows})
-    found = scaling.effects(part)
+    found = scaling.first_effects(part)
     assert found["C11.bumps"][0] == pytest.approx(3)
     assert found["C11.stripes"][2] == pytest.approx(1)
     assert outcome("C11", found) == "reproduced"
     rows[0]["reached"] = False  # not reached at some N: this seed has no slope
-    assert 0 not in scaling.effects(part)["C11.bumps"]
-    assert outcome("C11", scaling.effects(part)) == "inconclusive"
+    assert 0 not in scaling.first_effects(part)["C11.bumps"]
+    assert outcome("C11", scaling.first_effects(part)) == "inconclusive"
 
 
 def test_after_stripes():
@@ -159,7 +164,7 @@ def test_after_stripes():
     ]  # fmt: skip
     warps = [{"data": d, "seed": s, "roughness_ood": r} for d, r in (("bumps", 0.4), ("stripes + bumps", 0.1))
              for s in SEEDS]  # fmt: skip
-    found = after_stripes.effects(PartResult("after_stripes", {"tuning": tuning, "warp": warps}))
+    found = after_stripes.first_effects(PartResult("after_stripes", {"tuning": tuning, "warp": warps}))
     assert outcome("C12", found) == "reproduced"
     assert found["C12.bumps_late"][1] == pytest.approx(0.5)
 
@@ -173,12 +178,14 @@ def test_warp_and_roughness_of_known_maps():
     found = warp(shrunk, truth, holdout)
     assert found["warp"] == pytest.approx(-0.6)
     assert found["distortion_ood"] - found["distortion_id"] == pytest.approx(0.4)
-    assert found["roughness_ood"] == 0
+    assert found["roughness_ood"] == found["roughness_ood_median"] == 0
+    assert found["warp_median"] == pytest.approx(-0.6)
+    assert found["distortion_ood_median"] - found["distortion_id_median"] == pytest.approx(0.4)
     slope = np.broadcast_to(0.3 * np.arange(8.0)[:, None], (8, 8)).ravel()
-    assert roughness(slope, holdout) == pytest.approx(0.15)  # 0.3 along x, 0 along y
+    assert roughness(slope, holdout)["roughness_ood"] == pytest.approx(0.15)  # 0.3 along x, 0 along y
     slope = slope.copy()
     slope[np.flatnonzero(held.ravel())[0]] = math.nan  # dv = 0 there: left out
-    assert math.isfinite(roughness(slope, holdout))
+    assert math.isfinite(roughness(slope, holdout)["roughness_ood"])
 
 
 def test_the_true_images_have_an_even_volume_inside():
@@ -199,3 +206,90 @@ def test_trends():
     assert loss_of_factorization(rows, per_layer=True) == pytest.approx(0.1)
     assert trend(run_layers([1.0, 1.0, 1.0, 0.5]), "factorization") == 0
     assert math.isnan(trend(run_layers([1.0, math.nan, 1.0, 0.5]), "factorization"))
+
+
+def second(claim: str, effects, seeds=range(10)) -> str:
+    return judge(edition_2.CLAIMS[claim], effects, list(seeds)).outcome
+
+
+def learnt(seed: int, *, whether: bool = True) -> dict:
+    return {"seed": seed, "run": "ab", "learnt": whether, "trained_error": 0.01 if whether else 0.3, "steps": 9}
+
+
+@pytest.mark.parametrize(("ramp", "expected"), [(0.9, "reproduced"), (0.2, "not reproduced")])
+def test_superpositions_per_code_with_free_weights(ramp, expected):
+    free = [
+        {**learnt(s), "code": c, "share": share + s / 1000, "truth": 0.01, "unrelated": 0.05, "trained": 0.02}
+        for c, share in (("bump", 0.9), ("ramp", ramp), ("onehot", 0.9), ("positional", 0.9)) for s in range(10)
+    ]  # fmt: skip
+    literal = [{"code": c, "seed": s, "side": "output", "centred": True, "energy": 0.2 + s / 1000, "nearer": 0.0}
+               for c in ("bump", "ramp") for s in range(10)]  # fmt: skip
+    found = superpositions.effects(PartResult("superpositions", {"medians": literal, "free_weights": free}))
+    assert second("C2", found) == expected
+    parts = {part.part.name: part.outcome for part in judge(edition_2.CLAIMS["C2"], found, range(10)).parts}
+    assert parts["bump_free"] == parts["bump_controls"] == "reproduced"
+    assert parts["bump_equal"] == "not reproduced"  # the literal form, which decides nothing
+
+
+def test_agreement_is_measured_between_right_outputs_and_perfect_superpositions():
+    rows = [
+        {**learnt(s), "code": c, "similarity": kind, "correlation": r + s / 10000}
+        for c, r in (("bump", 0.4), ("ramp", 0.15)) for kind in ("overlap", "cosine") for s in range(10)
+    ]  # fmt: skip
+    facts = {"references": {"overlap": [0.1, 0.5], "cosine": [0.1, 0.6]}}
+    found = similarities.effects(PartResult("similarities", {"agreement": rows}, facts=facts))
+    assert found["C3.agrees"].values[0] == pytest.approx(0.75)
+    assert found["C3.more"].values[0] == pytest.approx(0.625)
+    assert found["C3.cosine"].values[0] == pytest.approx(0.6)
+    assert second("C3", found) == "reproduced"
+
+
+def test_the_conjunction_over_time_and_bumps():
+    rows = [
+        {**learnt(s), "bumps": m, "steps": steps, "share": math.nan, "ood_localization": 1.0,
+         "additive_median": a + s / 1000, "composed_median": c}
+        for m, steps, a, c in ((0, 5, 0.6, 0.8), (0, 9, 0.95, 0.4), (100, 5, 0.5, 0.9), (100, 9, 0.5, 0.97))
+        for s in range(10)
+    ]  # fmt: skip
+    part = PartResult("few_shot", {"runs": rows}, facts={"many": 100, "lengths": [5, 9]})
+    found = few_shot.effects(part)
+    assert found["C9.additive"].values[0] == pytest.approx(0.55)
+    assert found["C9.early"].values[0] == pytest.approx(-0.2)
+    assert found["C9.rises"].values[0] == found["C10.rises"].values[0] == pytest.approx(1)
+    assert found["C10.gain"].values[0] == pytest.approx(0.57)
+    assert (second("C9", found), second("C10", found)) == ("reproduced", "reproduced")
+    for row in rows:
+        row["learnt"] = row["seed"] > 0
+    assert set(few_shot.effects(part)["C9.additive"].left_out) == {0}
+
+
+def test_mlps_that_never_learnt_do_not_decide():
+    part = PartResult("depths", {"layers": [], "warp": []})
+    for seed in range(10):
+        for decoder, w in (("cnn", -0.4), ("mlp", 0.3), ("published", -0.2)):
+            for code in ("bump", "ramp"):
+                about = {"decoder": decoder, "code": code, "depth": 4}
+                part.tables["layers"] += run_layers([1.0, 0.9, 1.0], **about, seed=seed)
+                unlearnt = decoder == "mlp" and code == "ramp" and seed < 3
+                part.tables["warp"].append({**learnt(seed, whether=not unlearnt), **about, "warp_median": w})
+    found = depths.effects(part)
+    assert found["C14.opposite_bump"].values[5] == pytest.approx(0.3)
+    assert found["C14.published_ramp"].values[0] == pytest.approx(-0.2)
+    assert set(found["C14.opposite_ramp"].left_out) == {0, 1, 2}
+    outcome = {p.part.name: p.outcome for p in judge(edition_2.CLAIMS["C14"], found, range(10)).parts}
+    assert outcome["opposite_ramp"] == "inconclusive"  # three of ten seeds
+    assert outcome["published_bump"] == "not reproduced"
+
+
+def test_growth_counts_censored_searches():
+    rows = [
+        {"kind": kind, "side": n, "seed": s, "reached": not (kind == "bumps" and n == 32 and s < 3), "most": 330,
+         "below": below(n), "examples": float(examples(n))}
+        for kind, below, examples in (("bumps", lambda n: int(0.0095 * n**3), lambda n: 0.0105 * n**3),
+                                      ("stripes + bumps", lambda n: -1, lambda n: 2 * n))
+        for n in (16, 20, 24, 28, 32) for s in range(10)
+    ]  # fmt: skip
+    found = scaling.effects(PartResult("scaling", {"thresholds": rows}))
+    assert found["C11.bumps"].fit.exponent == pytest.approx(3, abs=0.3)
+    assert found["C11.stripes"].fit.exponent == pytest.approx(1, abs=0.1)
+    assert second("C11", found) == "reproduced"

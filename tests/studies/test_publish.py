@@ -7,7 +7,7 @@ from tools.publish_results import page, publish
 
 CALL = {
     "command": "recombine reproduce all --profile standard --out /somewhere/else --seeds 2",
-    "seeds": [0, 1],
+    "seeds": {"landscapes": [100, 101]},
     "started": "2026-11-16T01:00:00+00:00",
     "ended": "2026-11-16T02:30:00+00:00",
     "seconds": 5400.0,
@@ -36,7 +36,7 @@ def test_one_call_is_named_as_it_was(tmp_path, word):
     assert text.startswith("# Results of the standard profile")
     assert "All 10 runs were trained in one call" in text
     assert "recombine reproduce all --profile standard --out" in text
-    assert "seeds 0, 1" in text
+    assert "seeds 100 … 101" in text
     assert "90.0 minutes" in text
     assert "8 cores (x86_64), 1 GPUs" in text
 

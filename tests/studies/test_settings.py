@@ -22,7 +22,30 @@ def test_variants_of_the_ablation_differ_in_their_penalties_alone():
     assert len({str(config.to_dict() | {"training": None}) for config in made.values()}) == 1
 
 
+def test_bump_and_pixel_centres_coincide_in_the_low_rank_study():
+    task = rendering.config(rendering.SIZES["paper"], "none", 0).task()
+    image = task.targets(task.space.values(task.holdout.id_cells[:1]))[0]
+    assert image.max() == 1
+    assert task.scene.sigma == 1.5
+
+
 def test_all_numbers_of_bumps_get_the_same_steps():
-    made = few_shot.wanted(PROFILES["quick"], [0])
-    assert {config.recipe().total_steps(56 + m) for (m, _, _), config in made.items()} == {1000}
-    assert {0, 10, 50, 100} <= {m for m, _, _ in made}
+    made = few_shot.wanted(PROFILES["standard"], [100])
+    lengths = {m: {steps for n, share, steps, _ in made if n == m and share is None} for m in few_shot.BUMPS}
+    assert set(map(tuple, map(sorted, lengths.values()))) == {(500, 1000, 2000, 4000)}
+    for (_, _, steps, _), config in made.items():
+        assert config.recipe().total_steps(1) == steps
+
+
+def test_seeds_are_fresh_and_as_many_as_the_power_asks_for():
+    from tools.pilot_power import needs
+
+    from recombine.studies.framework.study import discover
+
+    standard = PROFILES["standard"]
+    for study in discover().values():
+        seeds = standard.seeds_of(study.key)
+        assert min(seeds) == 100
+        for part, need in needs().items():
+            if part.partition(".")[0] in study.claims:
+                assert len(seeds) >= need.chosen, (study.key, part)

@@ -2,7 +2,7 @@
 
 cnn(profile, "ramp", depth=4, seed=0)                    # bumps only, centre held out
 cnn(profile, "bump", depth=4, seed=0, holdout="corner")
-mlp(profile, "bump", depth=5, seed=0)
+mlp(profile, "bump", depth=5, seed=0, epochs=200)
 """
 
 from __future__ import annotations
@@ -55,11 +55,18 @@ def two_codes(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], R
     return {(code, seed): cnn(profile, code, profile.standard_depth, seed) for code in TWO_CODES for seed in seeds}
 
 
-def mlp(profile: Profile, code: str, depth: int, seed: int) -> RunConfig:
-    """An MLP trained on bumps, centre held out."""
+def published_mlp(profile: Profile, code: str, depth: int, seed: int) -> RunConfig:
+    """An MLP as published: 20 epochs, width 128 with the ramp code. It does not always learn its training pairs."""
     width = profile.mlp_ramp_width if code == "ramp" else profile.mlp_width
     decoder = ["decoder.kind=mlp", f"decoder.depth={depth}", f"decoder.width={width}"]
     return _run(profile, code, "centre", [*decoder, *profile.mlp_recipe], seed)
+
+
+def mlp(profile: Profile, code: str, depth: int, seed: int, epochs: int) -> RunConfig:
+    """An MLP trained for so many epochs: the same width for all codes, `recommended` with batches of 32."""
+    decoder = ["decoder.kind=mlp", f"decoder.depth={depth}", f"decoder.width={profile.mlp_width}"]
+    recipe = ["training.kind=recommended", "training.batch=32", f"training.epochs={epochs}"]
+    return _run(profile, code, "centre", [*decoder, *recipe], seed)
 
 
 def _run(profile: Profile, code: str, holdout: str, words: Sequence[str], seed: int) -> RunConfig:

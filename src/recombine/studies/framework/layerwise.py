@@ -102,7 +102,8 @@ def warp(
     Returns:
         distortion_id, distortion_ood: Mean |d| over ID and OOD cells.
         warp: Mean d over OOD cells minus mean d over ID cells: negative if the hold-out is shrunk.
-        roughness_ood: See `roughness`.
+        roughness_ood: Mean of `neighbour_differences`.
+        …_median: The same with medians, which single cells do not move.
     """
     d = log_volume - truth
     trained, held = d[holdout.id_mask.ravel()], d[holdout.ood_mask.ravel()]
@@ -110,14 +111,24 @@ def warp(
         "distortion_id": mean(np.abs(trained)),
         "distortion_ood": mean(np.abs(held)),
         "warp": mean(held) - mean(trained),
-        "roughness_ood": roughness(log_volume, holdout),
+        "distortion_id_median": middle(np.abs(trained)),
+        "distortion_ood_median": middle(np.abs(held)),
+        "warp_median": middle(held) - middle(trained),
+        **roughness(log_volume, holdout),
     }
 
 
-def roughness(log_volume: Float[np.ndarray, " cell"], holdout: Holdout) -> float:
-    """Mean absolute difference of log₁₀ dv between neighbouring cells that are both held out."""
+def roughness(log_volume: Float[np.ndarray, " cell"], holdout: Holdout) -> dict[str, float]:
+    """Mean and median absolute difference of log₁₀ dv between neighbouring cells that are both held out."""
     plane = np.where(holdout.ood_mask, log_volume.reshape(holdout.space.shape), math.nan)
-    return mean(np.concatenate([np.abs(np.diff(plane, axis=axis)).ravel() for axis in range(plane.ndim)]))
+    steps = np.concatenate([np.abs(np.diff(plane, axis=axis)).ravel() for axis in range(plane.ndim)])
+    return {"roughness_ood": mean(steps), "roughness_ood_median": middle(steps)}
+
+
+def middle(values: Float[np.ndarray, "..."]) -> float:
+    """Median without NaNs; NaN if there is nothing else."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else math.nan
 
 
 def mean(values: Float[np.ndarray, "..."]) -> float:
@@ -135,6 +146,12 @@ def loss_of_factorization(rows: Sequence[dict[str, Any]], *, per_layer: bool = F
     """F of the code minus F of the last hidden layer of one run."""
     kept = before_output(rows)
     return (kept[0]["factorization"] - kept[-1]["factorization"]) / (kept[-1]["layer"] if per_layer else 1)
+
+
+def fall_of_factorization(rows: Sequence[dict[str, Any]]) -> float:
+    """F of the code minus the lowest F of a hidden layer, F as in the original experiments."""
+    scores = [row["factorization_differences_ratio_of_means"] for row in before_output(rows)]
+    return scores[0] - min(scores[1:])
 
 
 def trend(rows: Sequence[dict[str, Any]], column: str) -> float:

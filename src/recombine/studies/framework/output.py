@@ -29,7 +29,8 @@ from recombine.studies.framework.study import Study
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMAT = "recombine-reproduce-1"
+FORMAT = "recombine-reproduce-2"
+EDITION = 2  # of the statistics; rows made for another one are not mixed with these
 DPI = 110
 
 
@@ -125,7 +126,7 @@ class Output:
 
     def _of(self, study: Study, runs: Mapping[str, str], seeds: Iterable[int]) -> dict[str, Any]:
         return {"study": study.key, "version": study.version, "profile": self.profile, "seeds": list(seeds),
-                "runs": dict(sorted(runs.items()))}  # fmt: skip
+                "runs": dict(sorted(runs.items())), "edition": EDITION}  # fmt: skip
 
     def _sidecar(self, key: str) -> Path:
         return self.root / "tables" / f"{key}.json"

@@ -7,7 +7,7 @@ is picked by `profile.of(SIZES)`. `smoke` is for tests: it shows that everything
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from recombine.core.errors import InputError
 from recombine.core.registry import nearest
 
 T = TypeVar("T")
+FIRST_SEED = 100  # those below are the pilot's
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Profile:
     Attributes:
         name: How it is called.
         purpose: For whom it is.
-        seeds: How many, unless said otherwise: 0, 1, …
+        seeds: How many, unless said otherwise: 100, 101, …; no earlier run had these.
+        more_seeds: Study → how many, where its claims need another number (docs/statistics.md, Power).
         side: N.
         width: Channels of the CNNs.
         depths: Depths of the CNNs.
@@ -32,7 +34,8 @@ class Profile:
         mlp_width, mlp_ramp_width: Units per layer of MLPs with population codes and with the ramp.
         recipe: Overrides for the training of CNNs on bumps.
         ramp_recipe: The same with the ramp code, which takes longer to learn.
-        mlp_recipe: The same for MLPs.
+        mlp_recipe: The same for MLPs as published.
+        mlp_epochs: Code → epochs that are tried, in this order, until an MLP has learnt its training pairs.
         digits: Images of the digits 0 … 9 for the study of rotation, packed as in a configuration; the package's
             unless given.
     """
@@ -49,7 +52,15 @@ class Profile:
     recipe: tuple[str, ...]
     ramp_recipe: tuple[str, ...]
     mlp_recipe: tuple[str, ...]
+    mlp_epochs: Mapping[str, tuple[int, ...]] = field(
+        default_factory=lambda: {"bump": (100, 200, 400), "ramp": (500, 1000, 2000)}
+    )
     digits: tuple[str, ...] | None = None
+    more_seeds: Mapping[str, int] = field(default_factory=dict)
+
+    def seeds_of(self, study: str) -> list[int]:
+        """The seeds of a study."""
+        return [FIRST_SEED + i for i in range(self.more_seeds.get(study, self.seeds))]
 
     def of(self, sizes: Mapping[str, T]) -> T:
         """A study's own sizes for this profile."""
@@ -61,6 +72,8 @@ class Profile:
         return min(self.depths, key=lambda depth: abs(depth - 4))
 
 
+POWER = {"landscapes": 8, "superpositions": 8, "similarities": 8, "layers": 8, "depths": 8, "volume": 16,
+         "rendering": 12, "after_stripes": 12, "few_shot": 10, "scaling": 10, "rotation": 5}  # fmt: skip
 PROFILES = {
     profile.name: profile
     for profile in (
@@ -77,6 +90,7 @@ PROFILES = {
             recipe=("training.kind=recommended", "training.steps=30"),
             ramp_recipe=("training.kind=recommended", "training.steps=30"),
             mlp_recipe=("training.kind=recommended", "training.steps=30"),
+            mlp_epochs={"bump": (1, 2), "ramp": (1, 2)},
         ),
         Profile(
             name="quick",
@@ -85,7 +99,7 @@ PROFILES = {
             side=28,
             width=32,
             depths=(2, 3, 4, 5, 6),
-            mlp_depths=(3, 4, 5, 6, 7),
+            mlp_depths=(3, 4, 5),
             mlp_width=256,
             mlp_ramp_width=128,
             recipe=("training.kind=recommended",),
@@ -94,8 +108,9 @@ PROFILES = {
         ),
         Profile(
             name="standard",
-            purpose="a workday on two cores",
+            purpose="a night on two cores",
             seeds=5,
+            more_seeds=POWER,
             side=28,
             width=64,
             depths=(2, 3, 4, 5, 6),

@@ -26,11 +26,11 @@ from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.runs.estimate import Estimator
 from recombine.runs.store import Store
-from recombine.studies.framework.edition_1 import CLAIMS
-from recombine.studies.framework.output import Output
-from recombine.studies.framework.profiles import Profile
-from recombine.studies.framework.study import Effects, Runs, Study, discover, select, undiagnosed
-from recombine.studies.framework.verdicts import Evidence, judge_by_intervals
+from recombine.studies.framework import edition_1, edition_2
+from recombine.studies.framework.output import EDITION, Output
+from recombine.studies.framework.profiles import FIRST_SEED, Profile
+from recombine.studies.framework.study import Runs, Study, discover, select, undiagnosed
+from recombine.studies.framework.verdicts import Evidence, judge, judge_by_intervals
 
 Say = Callable[[str], None]
 Train = Callable[[Sequence[RunConfig], Store], dict[str, str]]  # trains runs; returns id → why of those that failed
@@ -109,7 +109,7 @@ def reproduce(
     """
     chosen = select(words, discover())
     output = Output(out, profile.name)
-    numbers = _seeds(profile, seeds)
+    numbers = {study.key: _seeds(profile, seeds, study) for study in chosen}
     report = Report(out)
     call: dict[str, Any] = {"command": command, "seeds": numbers, "started": _now(), "ended": None, "seconds": None,
                             "trained": 0, "studies": report.seconds, **_where()}  # fmt: skip
@@ -120,7 +120,7 @@ def reproduce(
         for study in chosen:
             start = time.perf_counter()
             say(f"{study.key} ({', '.join(study.results)}): {study.title}")
-            _study(study, output, profile, numbers, report, _counting(train, call), say)
+            _study(study, output, profile, numbers[study.key], report, _counting(train, call), say)
             report.seconds[study.key] = round(time.perf_counter() - start, 1)
             say(f"{study.key}: {report.seconds[study.key]:.1f} s")
             output.write_about({"calls": calls})
@@ -192,10 +192,15 @@ def listed(reasons: Mapping[str, str]) -> str:
 def judged(
     study: Study, part: PartResult | None, seeds: Sequence[int], reason: str = "", failure: str = ""
 ) -> list[dict[str, Any]]:
-    """The verdicts of a study from its rows alone, as in claims.json."""
-    effects: Effects = {} if part is None else study.effects(part)
-    found = {name: Evidence(values) for name, values in effects.items()}
-    return [judge_by_intervals(CLAIMS[claim], found, seeds, reason, failure).to_json() for claim in study.claims]
+    """The verdicts of a study from its rows alone, as in claims.json: second edition, with the first beside it."""
+    effects = {} if part is None else study.effects(part)
+    first = {} if part is None else {name: Evidence(values) for name, values in study.first_effects(part).items()}
+    rows = []
+    for claim in study.claims:
+        second = judge(edition_2.CLAIMS[claim], effects, seeds, reason, failure).to_json()
+        before = judge_by_intervals(edition_1.CLAIMS[claim], first, seeds, reason, failure).to_json()
+        rows.append({**second, "edition": EDITION, "first_edition": before})
+    return rows
 
 
 def _rows(study: Study, output: Output, profile: Profile, seeds: Sequence[int], runs: Runs) -> PartResult:
@@ -275,13 +280,13 @@ def plan(words: Iterable[str], profile: Profile, out: Path, seeds: int | None = 
     """What `reproduce` would train, and about how long it would take; writes nothing."""
     output = Output(out, profile.name)
     chosen = select(words, discover())
-    numbers = _seeds(profile, seeds)
     estimator = Estimator(output.store)
     seen: set[RunConfig] = set()
     plans = []
     with ProgressBar("estimating", len(chosen)) as bar:
         for number, study in enumerate(chosen):
             bar.update(number, study.key)
+            numbers = _seeds(profile, seeds, study)
             configs = [config for config in dict.fromkeys(study.configs(profile, numbers)) if config not in seen]
             seen |= set(configs)
             missing = [config for config in configs if not output.store.is_finished(config)]
@@ -293,10 +298,10 @@ def plan(words: Iterable[str], profile: Profile, out: Path, seeds: int | None = 
     return plans
 
 
-def _seeds(profile: Profile, seeds: int | None) -> list[int]:
+def _seeds(profile: Profile, seeds: int | None, study: Study) -> list[int]:
     if seeds is not None and seeds < 1:
         raise InputError(f"At least one seed is needed. Got --seeds {seeds}.")
-    return list(range(profile.seeds if seeds is None else seeds))
+    return profile.seeds_of(study.key) if seeds is None else [FIRST_SEED + i for i in range(seeds)]
 
 
 def _where() -> dict[str, Any]:

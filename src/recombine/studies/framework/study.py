@@ -26,12 +26,13 @@ from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store, StoredRun
 from recombine.studies.framework.profiles import Profile
+from recombine.studies.framework.verdicts import Effects
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 UNDIAGNOSED = "undiagnosed"
-Effects = Mapping[str, Mapping[int, float]]  # part of a claim ("C7.variance") → seed → effect size
+FirstEffects = Mapping[str, Mapping[int, float]]  # part of a claim ("C7.variance") → seed → number
 
 
 class Runs:
@@ -104,7 +105,8 @@ class Study:
             simply not there; those that cannot be diagnosed are left out by `record_undiagnosed`.
         plot: What was saved → figures by name, "R05_factorization". Must not need runs, and must do with what is there
             if some failed; not called if all did.
-        effects: What was saved → effect sizes: part of a claim → seed → number. Seeds it cannot tell are left out.
+        effects: What was saved → evidence for the parts of its claims, second edition.
+        first_effects: The same for the first edition: part of a claim → seed → number.
         more: (profile, seeds, runs) → all further runs that what is finished calls for; asked again until there are no
             new ones (searches).
         more_expected: (profile, seeds) → how many runs `more` will ask for in all, roughly; for estimates.
@@ -119,6 +121,7 @@ class Study:
     rows: Callable[[Runs, Profile, Sequence[int]], PartResult]
     plot: Callable[[PartResult], dict[str, Figure]]
     effects: Callable[[PartResult], Effects] = field(default=lambda part: {})
+    first_effects: Callable[[PartResult], FirstEffects] = field(default=lambda part: {})
     more: Callable[[Profile, Sequence[int], Runs], list[RunConfig]] = field(default=nothing_more)
     more_expected: Callable[[Profile, Sequence[int]], int] = field(default=lambda profile, seeds: 0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +11,10 @@ from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import CODE_LABELS, CODES, HOLDOUTS, cnn
 from recombine.studies.framework.figure_style import seeds_note, spread_cells, task_of
+from recombine.studies.framework.learning import Rows, evidence, grouped
 from recombine.studies.framework.profiles import Profile
-from recombine.studies.framework.study import Effects, Runs, Study
+from recombine.studies.framework.study import FirstEffects, Runs, Study
+from recombine.studies.framework.verdicts import Effects
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,7 +85,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
     return figures
 
 
-def effects(part: PartResult) -> Effects:
+def first_effects(part: PartResult) -> FirstEffects:
     """Worst and best case over codes and hold-outs, for seeds that have all of them."""
     found: dict[str, dict[int, float]] = {"C1.learnt": {}, "C1.fails": {}, "C1.error": {}}
     for seed in sorted({row["seed"] for row in part.rows}):
@@ -96,14 +98,26 @@ def effects(part: PartResult) -> Effects:
     return found
 
 
+def effects(part: PartResult) -> Effects:
+    """Worst and best case over codes and hold-outs, for seeds that have all of them."""
+    groups = grouped(part.rows, lambda rows: len(rows) == len(CODES) * len(HOLDOUTS))
+    numbers: dict[str, Callable[[Rows], float]] = {
+        "C1.learnt": lambda rows: max(float(np.log10(row["id_relative_error"])) for row in rows),
+        "C1.fails": lambda rows: max(row["ood_localization"] for row in rows),
+        "C1.error": lambda rows: min(float(np.log10(row["ood_mse"] / row["id_mse"])) for row in rows),
+    }
+    return {name: evidence(groups, number, runs=lambda rows: []) for name, number in numbers.items()}
+
+
 STUDY = Study(
     key="landscapes",
     title="error landscapes and samples for four encodings and two hold-outs",
     results=("R1",),
     claims=("C1",),
-    version=1,
+    version=2,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
     rows=rows,
     plot=plot,
     effects=effects,
+    first_effects=first_effects,
 )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recombine.core.statistics import median
 from recombine.diagnostics.findings import PartResult
+from recombine.diagnostics.numerics.nonnegative_superposition import nonnegative_superposition
 from recombine.diagnostics.numerics.superposition import Superposition, superposition, superposition_of_inputs
 from recombine.plotting.style import COLOURS
+from recombine.runs.config import RunConfig
 from recombine.runs.store import StoredRun
-from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, two_codes
+from recombine.studies.framework.baseline import CODE_LABELS, CODES, TWO_CODES, cnn
 from recombine.studies.framework.figure_style import (
     SMALL,
     grid_outputs,
@@ -22,8 +24,10 @@ from recombine.studies.framework.figure_style import (
     task_of,
     tidy,
 )
+from recombine.studies.framework.learning import Rows, evidence, grouped, learning
 from recombine.studies.framework.profiles import Profile
-from recombine.studies.framework.study import Effects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.verdicts import Effects, Evidence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,12 +38,15 @@ BINS = np.linspace(-1, 1, 41)
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Medians over OOD cells of every run and side, histograms of the cosines, pictures of the first seed."""
-    found = PartResult("superpositions", {"medians": []}, facts={"configs": {}})
-    for (code, seed), run in runs.labelled(two_codes(profile, seeds)):
+    found = PartResult("superpositions", {"medians": [], "free_weights": []}, facts={"configs": {}})
+    for (code, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({code}, seed {seed})"):
             tests = _tests(run, code)
-            for test in tests:
-                found.tables["medians"].append({"code": code, "seed": seed, "run": run.id, **_medians(test)})
+            about = {"code": code, "seed": seed, "run": run.id}
+            found.tables["medians"] += [{**about, **_medians(test)} for test in tests]
+            found.tables["free_weights"].append({**about, **learning(run), **_free_weights(run)})
+            if code not in TWO_CODES:
+                continue
             _add_histograms(found, code, next(t for t in tests if t.side == "output" and t.centred))
             if code not in found.facts["configs"]:
                 found.facts["configs"][code] = run.config.to_dict()
@@ -47,6 +54,21 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
                     if not test.centred:
                         _add_pictures(found, f"{code}/{test.side}", test)
     return found
+
+
+def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
+    """(code, seed) → a CNN of the standard depth, centre held out."""
+    return {(code, seed): cnn(profile, code, profile.standard_depth, seed) for code in CODES for seed in seeds}
+
+
+def _free_weights(run: StoredRun) -> dict[str, float]:
+    """Medians over all OOD cells of what the best sums of remembered outputs explain, and of the controls."""
+    outputs, truth = grid_outputs(run.model, run.task)
+    options = {"truth": truth, "most_cells": len(run.task.space)}
+    found = nonnegative_superposition(outputs, run.task.space, run.task.holdout, **options)
+    assert found.truth is not None
+    names = ("share", "truth", "unrelated", "trained")
+    return {name: median(getattr(found, name)) for name in names} | {"blank": float(found.blank.mean())}
 
 
 def _tests(run: StoredRun, code: str) -> list[Superposition]:
@@ -161,7 +183,7 @@ def _cosines(part: PartResult) -> Figure:
     return figure
 
 
-def effects(part: PartResult) -> Effects:
+def first_effects(part: PartResult) -> FirstEffects:
     """Medians of the centred output side."""
     found: dict[str, dict[int, float]] = {}
     for row in part.rows:
@@ -171,14 +193,34 @@ def effects(part: PartResult) -> Effects:
     return found
 
 
+def effects(part: PartResult) -> Effects:
+    """Free weights against their controls, and equal weights, per code."""
+    found: dict[str, Evidence] = {}
+    equal = {
+        (row["code"], row["seed"]): row["energy"] for row in part.rows if row["side"] == "output" and row["centred"]
+    }
+    for code in CODES:
+        groups = grouped([row for row in part.table("free_weights") if row["code"] == code])
+        numbers: dict[str, Callable[[Rows], float]] = {"free": lambda rows: rows[0]["share"]}
+        if code in TWO_CODES:
+            numbers["controls"] = lambda rows: (
+                rows[0]["share"] - max(rows[0][control] for control in ("truth", "unrelated", "trained"))
+            )
+            numbers["equal"] = lambda rows: equal[rows[0]["code"], rows[0]["seed"]]
+        for name, number in numbers.items():
+            found[f"C2.{code}_{name}"] = evidence(groups, number, runs=lambda rows: rows)
+    return found
+
+
 STUDY = Study(
     key="superpositions",
     title="outputs for unseen pairs against sums of remembered ones",
     results=("R2",),
     claims=("C2",),
-    version=1,
-    configs=lambda profile, seeds: list(two_codes(profile, seeds).values()),
+    version=2,
+    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
     rows=rows,
     plot=plot,
     effects=effects,
+    first_effects=first_effects,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,13 @@ import torch
 from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.numerics.kernels import SIMILARITIES, agreement, binary_factorized_kernel, gram_matrices
 from recombine.plotting.style import SKY
+from recombine.runs.store import StoredRun
 from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, two_codes
 from recombine.studies.framework.figure_style import SMALL, grid_outputs, seeds_note, task_of
+from recombine.studies.framework.learning import Rows, evidence, grouped, learning
 from recombine.studies.framework.profiles import Profile
-from recombine.studies.framework.study import Effects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.verdicts import Effects
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,12 +30,14 @@ DIVIDER = SKY
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Agreement with K_bin of every run and similarity; the Gram matrices of the first seed."""
-    found = PartResult("similarities", {"agreement": []}, facts={"configs": {}, "n_id": {}})
+    found = PartResult("similarities", {"agreement": []}, facts={"configs": {}, "n_id": {}, "references": {}})
     for (code, seed), run in runs.labelled(two_codes(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({code}, seed {seed})"):
             outputs, _ = grid_outputs(run.model, run.task)
             grams = gram_matrices(outputs, run.task.space, run.task.holdout, overlap_dtype=torch.float32)
-            about = {"code": code, "seed": seed, "run": run.id}
+            about = {"code": code, "seed": seed, "run": run.id, **learning(run)}
+            if not found.facts["references"]:  # the same for all runs: they share scene and hold-out
+                found.facts["references"] = _references(run)
             found.tables["agreement"] += [{**about, **asdict(agreement(grams, s, seed=seed))} for s in SIMILARITIES]
             if code not in found.facts["configs"]:
                 found.facts["configs"][code] = run.config.to_dict()
@@ -40,6 +45,26 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
                 found.arrays[f"cells/{code}"] = grams.cells
                 for name, matrix in grams.matrices.items():
                     found.arrays[f"gram/{code}/{name}"] = matrix.astype(np.float16)  # for pictures
+    return found
+
+
+def _references(run: StoredRun) -> dict[str, list[float]]:
+    """Similarity → its correlation with K_bin for right outputs and for perfect superpositions.
+
+    A perfect superposition of an OOD cell is the mean of the true images of all ID cells that share x or y with it.
+    """
+    task = run.task
+    cells = torch.arange(len(task.space))
+    right, where = task.targets(task.space.values(cells)), task.space.coordinates(cells)
+    perfect = right.clone()
+    trained = torch.from_numpy(task.holdout.id_mask.ravel())
+    for cell in task.holdout.ood_cells:
+        perfect[cell] = right[trained & (where == where[cell]).any(1)].mean(0)
+    found: dict[str, list[float]] = {}
+    for outputs in (right, perfect):
+        grams = gram_matrices(outputs, task.space, task.holdout, overlap_dtype=torch.float32)
+        for similarity in SIMILARITIES:
+            found.setdefault(similarity, []).append(agreement(grams, similarity, seed=0).correlation)
     return found
 
 
@@ -120,7 +145,7 @@ def _divide(ax: Axes, n_id: int, count: int) -> None:
     ax.tick_params(length=0)
 
 
-def effects(part: PartResult) -> Effects:
+def first_effects(part: PartResult) -> FirstEffects:
     """Of the cosine similarity."""
     by_code: dict[str, dict[int, dict[str, Any]]] = {code: {} for code in TWO_CODES}
     for row in part.rows:
@@ -133,14 +158,33 @@ def effects(part: PartResult) -> Effects:
     }
 
 
+def effects(part: PartResult) -> Effects:
+    """Agreement between that of right outputs (0) and of perfect superpositions (1)."""
+
+    def agreed(rows: Rows, code: str, similarity: str = "overlap") -> float:
+        right, perfect = part.facts["references"][similarity]
+        [row] = [row for row in rows if (row["code"], row["similarity"]) == (code, similarity)]
+        return (row["correlation"] - right) / (perfect - right)
+
+    both = grouped(part.rows, lambda rows: {row["code"] for row in rows} == set(TWO_CODES))
+    bump = grouped([row for row in part.rows if row["code"] == "bump"])
+    numbers: dict[str, tuple[dict[int, Rows], Callable[[Rows], float]]] = {
+        "C3.agrees": (bump, lambda rows: agreed(rows, "bump")),
+        "C3.more": (both, lambda rows: agreed(rows, "bump") - agreed(rows, "ramp")),
+        "C3.cosine": (bump, lambda rows: agreed(rows, "bump", "cosine")),
+    }
+    return {name: evidence(groups, number, runs=lambda rows: rows) for name, (groups, number) in numbers.items()}
+
+
 STUDY = Study(
     key="similarities",
     title="similarity of outputs for unseen and trained pairs, beside K_bin",
     results=("R3", "R11"),
     claims=("C3",),
-    version=1,
+    version=2,
     configs=lambda profile, seeds: list(two_codes(profile, seeds).values()),
     rows=rows,
     plot=plot,
     effects=effects,
+    first_effects=first_effects,
 )

@@ -1,19 +1,30 @@
-"""R4, R5 and R6: what happens to the factors from layer to layer of CNNs. Decides C4, C5 and C6."""
+"""R4 and R5: what happens to the factors from layer to layer of CNNs. Decides C4 and C5."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recombine.core.statistics import median
 from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, cnn
-from recombine.studies.framework.figure_style import SMALL, by_layer, seeds_note, task_of
-from recombine.studies.framework.layerwise import curves, look, loss_of_factorization, trend, volume_maps
+from recombine.studies.framework.figure_style import SMALL, seeds_note
+from recombine.studies.framework.layerwise import (
+    before_output,
+    curves,
+    fall_of_factorization,
+    look,
+    loss_of_factorization,
+    trend,
+)
+from recombine.studies.framework.learning import evidence, learning
 from recombine.studies.framework.profiles import Profile
-from recombine.studies.framework.study import Effects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.verdicts import Effects
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,36 +52,23 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int, int],
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """A row per layer of every run, a row of warps per run, and the maps of the first seed at the standard depth."""
-    found = PartResult("layers", {"layers": [], "warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
+    """A row per layer of every run, and one per run that says whether it has learnt."""
+    found = PartResult("layers", {"layers": [], "runs": []})
     for (code, depth, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({code}, depth {depth}, seed {seed})"):
-            seen = look(run)
             about = {"code": code, "depth": depth, "seed": seed, "run": run.id}
-            found.tables["layers"] += [{**about, **row} for row in seen.rows]
-            found.tables["warp"].append({**about, **seen.warp})
-            if depth == profile.standard_depth and code not in found.facts["configs"]:
-                found.facts["configs"][code] = run.config.to_dict()
-                found.arrays.update({f"volume/{code}/{number}": values for number, values in seen.volumes.items()})
+            found.tables["layers"] += [{**about, **row} for row in look(run).rows]
+            found.tables["runs"].append({**about, **learning(run)})
     return found
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Probes and factorization by layer and depth; maps of the volume element."""
-    lines = {CODE_LABELS[code]: by_layer(part, f"volume/{code}/") for code in part.facts["configs"]}
-    configs = {CODE_LABELS[code]: config for code, config in part.facts["configs"].items()}
+    """Probes and factorization by layer and depth."""
     seeds = seeds_note(row["seed"] for row in part.rows)
-    figures = {
+    return {
         "R04_probes": _panels(part, PROBES, f"R² of linear probes, mean over x and y; mean and range of {seeds}", -1.0),
         "R05_factorization": _panels(part, FACTORIZATIONS, f"factorization F; mean and range of {seeds}", None),
     }
-    if lines:
-        figures["R06_volume"] = volume_maps(
-            lines,
-            lambda label: task_of(configs[label]).holdout,
-            f"log₁₀ dv by layer, CNN of depth {part.facts['depth']}, one seed; hold-out in red",
-        )
-    return figures
 
 
 def _panels(part: PartResult, columns: dict[str, str], title: str, least: float | None) -> Figure:
@@ -97,40 +95,80 @@ def _panels(part: PartResult, columns: dict[str, str], title: str, least: float 
     return figure
 
 
-def effects(part: PartResult) -> Effects:
-    """Trends, losses and distortions for seeds that have all depths and both codes."""
-    found: dict[str, dict[int, float]] = {}
+Networks = dict[tuple[str, int], list[dict[str, Any]]]
+
+
+def _networks(part: PartResult) -> tuple[list[int], dict[int, Networks]]:
+    """All depths, and seed → (code, depth) → rows by layer, for seeds that have all depths and both codes."""
     depths = sorted({row["depth"] for row in part.rows})
+    found: dict[int, Networks] = {}
     for seed in sorted({row["seed"] for row in part.rows}):
-        of: dict[tuple[str, int], list[dict[str, Any]]] = {
+        of: Networks = {
             (code, depth): [r for r in part.rows if (r["code"], r["depth"], r["seed"]) == (code, depth, seed)]
             for code in TWO_CODES
             for depth in depths
         }
         if all(of.values()):
-            numbers: dict[str, Any] = {
-                "C4.probe": np.mean([trend(group, "probe_id_to_ood") for group in of.values()]),
-                "C4.factorization": np.mean([trend(group, "factorization") for group in of.values()]),
-            }
-            rate = {key: loss_of_factorization(group, per_layer=True) for key, group in of.items()}
-            numbers["C5.than_bump"] = rate["ramp", depths[0]] - rate["bump", depths[0]]
-            numbers["C5.than_deep"] = rate["ramp", depths[0]] - rate["ramp", depths[-1]]
-            for name, number in numbers.items():
-                found.setdefault(name, {})[seed] = float(number)
-    for row in part.table("warp"):
-        if row["depth"] == part.facts["depth"]:
-            found.setdefault(f"C6.{row['code']}", {})[row["seed"]] = row["distortion_ood"] - row["distortion_id"]
+            found[seed] = of
+    return depths, found
+
+
+def effects(part: PartResult) -> Effects:
+    """Trends, losses and the fall of F, for seeds that have all depths and both codes."""
+    depths, networks = _networks(part)
+    groups = {seed: [row for row in part.table("runs") if row["seed"] == seed] for seed in networks}
+    least = max((row["layer"] for n in networks.values() for row in before_output(n["ramp", depths[0]])), default=0)
+
+    def at_least_depth(network: Networks, depth: int) -> float:
+        return network["ramp", depth][least]["factorization_differences_ratio_of_means"]
+
+    def lost(rows: list[dict[str, Any]]) -> float:
+        kept = before_output(rows)
+        return kept[0]["probe_id_to_ood"] - kept[-1]["probe_id_to_ood"]
+
+    numbers: dict[str, Callable[[Networks], float]] = {
+        "C4.probe": lambda n: mean([trend(group, "probe_id_to_ood") for group in n.values()]),
+        "C4.factorization": lambda n: mean([trend(group, "factorization") for group in n.values()]),
+        "C4.probe_loss": lambda n: median([lost(group) for group in n.values()]),
+        "C4.loss_bump": lambda n: mean([fall_of_factorization(n["bump", depth]) for depth in depths]),
+        "C4.loss_ramp": lambda n: mean([fall_of_factorization(n["ramp", depth]) for depth in depths]),
+        "C5.than_bump": lambda n: (
+            fall_of_factorization(n["ramp", depths[0]]) - fall_of_factorization(n["bump", depths[0]])
+        ),
+        "C5.than_deep": lambda n: at_least_depth(n, depths[-1]) - at_least_depth(n, depths[0]),
+    }
+    return {
+        name: evidence(groups, lambda rows, of=of: of(networks[rows[0]["seed"]]), runs=lambda rows: rows)
+        for name, of in numbers.items()
+    }
+
+
+def first_effects(part: PartResult) -> FirstEffects:
+    """Trends and losses per layer."""
+    depths, networks = _networks(part)
+    found: dict[str, dict[int, float]] = {}
+    for seed, of in networks.items():
+        rate = {key: loss_of_factorization(group, per_layer=True) for key, group in of.items()}
+        numbers = {
+            "C4.probe": mean([trend(group, "probe_id_to_ood") for group in of.values()]),
+            "C4.factorization": mean([trend(group, "factorization") for group in of.values()]),
+            "C5.than_bump": rate["ramp", depths[0]] - rate["bump", depths[0]],
+            "C5.than_deep": rate["ramp", depths[0]] - rate["ramp", depths[-1]],
+        }
+        for name, number in numbers.items():
+            found.setdefault(name, {})[seed] = number
     return found
 
 
 STUDY = Study(
     key="layers",
-    title="probes, factorization and volume element by layer of CNNs of all depths",
-    results=("R4", "R5", "R6"),
-    claims=("C4", "C5", "C6"),
-    version=1,
+    title="probes and factorization by layer of CNNs of all depths",
+    results=("R4", "R5"),
+    claims=("C4", "C5"),
+    version=2,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
     rows=rows,
     plot=plot,
     effects=effects,
+    first_effects=first_effects,
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,8 +23,10 @@ from recombine.runs.store import StoredRun
 from recombine.studies.framework.baseline import corner, square
 from recombine.studies.framework.figure_style import SMALL, by_layer, seeds_note, task_of
 from recombine.studies.framework.layerwise import roughness, volume_maps
+from recombine.studies.framework.learning import Rows, evidence, grouped
 from recombine.studies.framework.profiles import Profile
-from recombine.studies.framework.study import Effects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.verdicts import Effects
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,6 +41,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "both": {**ENTROPY, **VARIANCE},
 }
 STYLES = {"none": (BLACK, "o"), "entropy": (ORANGE, "s"), "variance": (SKY, "^"), "both": (GREEN, "D")}
+TRAPPED = 0.5  # banding below which a value's map lies along no axis of the image
 COINCIDING = 0.03  # decades within which points of the scatter plot count as one
 
 
@@ -61,7 +64,7 @@ SIZES = {
 def config(sizes: Shapes, variant: str, seed: int) -> RunConfig:
     """A run of the paper's low-rank setting with some of its penalties."""
     return RunConfig.parse(
-        [*square(sizes.side), *corner(sizes.side), "scene.sigma=1.5", "scene.pixel_centres=half",
+        [*square(sizes.side), *corner(sizes.side), "scene.sigma=1.5",
          "encoding.kind=onehot", "decoder.kind=rendered", "training.kind=low_rank",
          f"training.terms={json.dumps(VARIANTS[variant])}", f"training.epochs={sizes.epochs}", f"seed={seed}"]
     )  # fmt: skip
@@ -89,7 +92,9 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
                 **{name: run.summary[name] for name in ("id_mse", "ood_mse", "id_localization", "ood_localization")},
                 "effective_rank": float(renderer.effective_ranks().detach().mean()),
                 "banding": float(renderer.banding().detach().mean()),
-                "roughness_ood": roughness(volumes[-1], run.task.holdout),
+                "banding_median": float(renderer.banding().detach().median()),
+                "trapped": int((renderer.banding().detach() < TRAPPED).sum()),
+                **roughness(volumes[-1], run.task.holdout),
             })  # fmt: skip
             if variant not in facts["configs"]:
                 facts["configs"][variant] = run.config.to_dict()
@@ -204,7 +209,7 @@ def _embedding_figure(part: PartResult, variants: list[str]) -> Figure:
     return figure
 
 
-def effects(part: PartResult) -> Effects:
+def first_effects(part: PartResult) -> FirstEffects:
     """For seeds that have all four variants."""
     found: dict[str, dict[int, float]] = {}
     for seed in sorted({row["seed"] for row in part.rows}):
@@ -229,14 +234,48 @@ def effects(part: PartResult) -> Effects:
     return found
 
 
+def effects(part: PartResult) -> Effects:
+    """Pairs of variants with the same seed, for seeds that have all four."""
+
+    def log(rows: Rows, variant: str, column: str) -> float:
+        return float(np.log10(next(row[column] for row in rows if row["variant"] == variant)))
+
+    def gain(over: str, variant: str) -> Callable[[Rows], float]:
+        return lambda rows: log(rows, over, "ood_mse") - log(rows, variant, "ood_mse")
+
+    def cost(variant: str) -> Callable[[Rows], float]:
+        return lambda rows: log(rows, variant, "id_mse") - log(rows, "none", "id_mse")
+
+    def banding(rows: Rows, variant: str) -> float:
+        return next(row["banding_median"] for row in rows if row["variant"] == variant)
+
+    def smoother(rows: Rows) -> float:
+        return log(rows, "none", "roughness_ood_median") - log(rows, "both", "roughness_ood_median")
+
+    numbers: dict[str, Callable[[Rows], float]] = {
+        **{f"C7.{variant}_cost": cost(variant) for variant in ("entropy", "variance", "both")},
+        "C7.entropy_helps": gain("none", "entropy"),
+        "C7.entropy_little": gain("none", "entropy"),
+        "C7.variance_much": gain("none", "variance"),
+        "C7.both_much": gain("none", "both"),
+        "C7.both_best": gain("variance", "both"),
+        "C8.banded": lambda rows: banding(rows, "both"),
+        "C8.more_banded": lambda rows: banding(rows, "both") - banding(rows, "none"),
+        "C8.smoother": smoother,
+    }
+    groups = grouped(part.rows, lambda rows: {row["variant"] for row in rows} == set(VARIANTS))
+    return {name: evidence(groups, number, runs=lambda rows: []) for name, number in numbers.items()}
+
+
 STUDY = Study(
     key="rendering",
     title="penalties of the factor-rendered decoder: embeddings, volume element, errors",
     results=("R7",),
     claims=("C7", "C8"),
-    version=1,
+    version=2,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
     rows=rows,
     plot=plot,
     effects=effects,
+    first_effects=first_effects,
 )

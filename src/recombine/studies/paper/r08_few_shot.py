@@ -5,7 +5,7 @@ Forced rendering by data (Liang et al. 2025, Sec. 5). All numbers of bumps get t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,11 @@ from recombine.studies.framework.figure_style import (
     task_of,
     tidy,
 )
+from recombine.studies.framework.inference import rank_correlation
+from recombine.studies.framework.learning import Rows, evidence, grouped, learning
 from recombine.studies.framework.profiles import Profile
-from recombine.studies.framework.study import Effects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.verdicts import Effects
 from recombine.training.examples.single_factor import single_factor_values
 
 if TYPE_CHECKING:
@@ -42,62 +45,72 @@ MANY = 100  # the number of bumps that C10 looks at
 
 @dataclass(frozen=True)
 class Shapes:
-    """N, the CNN, the steps of every run, and how many bumps, in numbers and as shares of all ID bumps.
+    """N, the CNN, lengths of training in steps, and how many bumps, in numbers and as shares of all ID bumps.
+
+    Numbers are trained for every length, shares for the longest.
 
     `recipe` replaces the `recommended` one of the studies on stripes.
     """
 
     side: int
     width: int
-    steps: int
+    lengths: tuple[int, ...]
     bumps: tuple[int, ...]
     shares: tuple[float, ...]
     depth: int = 4
     recipe: tuple[str, ...] = ()
 
 
+BUMPS = (0, 10, 50, 100)
 SIZES = {
-    "smoke": Shapes(side=12, width=8, steps=20, bumps=(0, 10, 50), shares=(0.5,), depth=2),
-    "quick": Shapes(side=28, width=32, steps=1000, bumps=(0, 10, 50, 100), shares=(0.05, 0.5)),
-    "standard": Shapes(side=28, width=64, steps=2000, bumps=(0, 10, 50, 100), shares=(0.01, 0.05, 0.2, 0.5, 1.0)),
+    "smoke": Shapes(side=12, width=8, lengths=(10, 20), bumps=(0, 10, 50), shares=(0.5,), depth=2),
+    "quick": Shapes(side=28, width=16, lengths=(500, 2000), bumps=BUMPS, shares=(0.05, 0.5)),
+    "standard": Shapes(
+        side=28, width=32, lengths=(500, 1000, 2000, 4000), bumps=BUMPS, shares=(0.01, 0.05, 0.2, 0.5, 1.0)
+    ),
     "paper": Shapes(
         side=28,
         width=64,
-        steps=3125,
-        bumps=(0, 10, 50, 100),
+        lengths=(3125,),
+        bumps=BUMPS,
         shares=(0.01, 0.05, 0.1, 0.2, 0.5, 1.0),
         recipe=PAPER_RECIPE,
     ),
 }
 
 
-def config(sizes: Shapes, bumps: int, seed: int) -> RunConfig:
-    """A run on all stripes and so many bumps."""
+def config(sizes: Shapes, bumps: int | None, seed: int, steps: int | None = None, *, stripes: bool = True) -> RunConfig:
+    """A run on all stripes and so many bumps (None: all ID bumps), of the longest training unless said otherwise."""
     return RunConfig.parse(
         [*REMEDY, *square(sizes.side), *centre(sizes.side), f"decoder.depth={sizes.depth}",
-         f"decoder.width={sizes.width}", "training.examples.single_factor={}", f"training.examples.cells.count={bumps}",
-         f"training.steps={sizes.steps}", *sizes.recipe, f"seed={seed}"]
+         f"decoder.width={sizes.width}", f"training.examples.single_factor={'{}' if stripes else 'null'}",
+         *([] if bumps is None else [f"training.examples.cells.count={bumps}"]),
+         f"training.steps={steps or sizes.lengths[-1]}", *sizes.recipe, f"seed={seed}"]
     )  # fmt: skip
 
 
-def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, float | None, int], RunConfig]:
-    """(number of bumps, share of all ID bumps or None, seed) → run; a share that is a whole number is that run."""
+def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, float | None, int, int], RunConfig]:
+    """(number of bumps, share of all ID bumps or None, steps, seed) → run."""
     sizes = profile.of(SIZES)
     available = config(sizes, 0, 0).task().holdout.n_id
     shares = {round(share * available): share for share in sizes.shares}
-    counts = sorted({*sizes.bumps, *shares})
-    return {(m, shares.get(m), seed): config(sizes, m, seed) for m in counts for seed in seeds}
+    longest = sizes.lengths[-1]
+    asked = {(m, shares.get(m), steps) for m in sizes.bumps for steps in sizes.lengths}
+    asked |= {(m, share, longest) for m, share in shares.items()}
+    ordered = sorted(asked, key=lambda key: (key[2], key[0]), reverse=True)[::-1]
+    return {(*key, seed): config(sizes, key[0], seed, key[2]) for key in ordered for seed in seeds}
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """A row per run; pictures of the first seed."""
     sizes = profile.of(SIZES)
-    found = PartResult("few_shot", {"runs": []}, facts={"config": None, "many": min(MANY, max(sizes.bumps))})
-    for (bumps, share, seed), run in runs.labelled(wanted(profile, seeds)):
+    found = PartResult("few_shot", {"runs": []}, facts={"config": None, "many": min(MANY, max(sizes.bumps)),
+                                                            "lengths": list(sizes.lengths)})  # fmt: skip
+    for (bumps, share, steps, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({bumps} bumps, seed {seed})"):
-            about = {"seed": seed, "bumps": bumps, "run": run.id}
+            about = {"seed": seed, "bumps": bumps, "run": run.id, **learning(run)}
             found.tables["runs"].append({**about, **_scores(run), "share": np.nan if share is None else float(share)})
-            if f"outputs/{bumps}" not in found.arrays:
+            if steps == sizes.lengths[-1] and f"outputs/{bumps}" not in found.arrays:
                 _keep_pictures(found, bumps, run)
     return found
 
@@ -113,6 +126,7 @@ def _scores(run: StoredRun) -> dict[str, Any]:
     return {
         **{name: run.summary[name] for name in ("ood_mse", "id_localization", "ood_localization")},
         **{name: float(getattr(found, name).mean()) for name in ("additive", "composed", "baseline")},
+        **{f"{name}_median": median(getattr(found, name)) for name in ("additive", "composed")},
     }
 
 
@@ -137,7 +151,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
     """The data set, samples for numbers of bumps and for shares, scores by number of bumps."""
     if part.facts["config"] is None:
         return {}
-    figures = {"R08_data_set": _data_set(part), "R08_scores": _curves(part)}
+    figures = {"R08_data_set": _data_set(part), "R08_scores": _curves(part), "R08_training_time": _over_time(part)}
     shares = {row["bumps"]: row["share"] for row in part.rows}
     kept = [int(name.split("/")[1]) for name in part.arrays if name.startswith("outputs/")]
     groups = {
@@ -154,7 +168,7 @@ def _samples(part: PartResult, labels: Mapping[int, str]) -> Figure:
 
     lines = {"truth": part.arrays["truth"], "sum of stripes": part.arrays["added"]}
     for m, label in labels.items():
-        group = [row for row in part.rows if row["bumps"] == m]
+        group = [row for row in _longest(part) if row["bumps"] == m]
         notes = [
             f"{name} {_spread([row[column] for row in group])}"
             for name, column in (("found", "ood_localization"), ("additive", "additive"), ("bump", "composed"))
@@ -219,7 +233,7 @@ def _curves(part: PartResult) -> Figure:
 
     figure = new_figure(4.6, 3.3)
     ax = figure.subplots()
-    ordered = sorted(part.rows, key=lambda row: row["bumps"])
+    ordered = sorted(_longest(part), key=lambda row: row["bumps"])
     lines = {"ood_localization": "right place", "composed": "cosine with the bump",
              "additive": "cosine with the sum of stripes"}  # fmt: skip
     for (column, label), colour, marker in zip(lines.items(), COLOURS, "os^"):
@@ -239,12 +253,84 @@ def _curves(part: PartResult) -> Figure:
     return figure
 
 
+def _longest(part: PartResult) -> Rows:
+    """The rows of the longest training."""
+    return [row for row in part.rows if row["steps"] == part.facts["lengths"][-1]]
+
+
+def _over_time(part: PartResult) -> Figure:
+    """Both cosines and localization against the length of training, a panel per number of bumps."""
+    from recombine.plotting.style import new_figure
+
+    counts = sorted({row["bumps"] for row in part.rows if np.isnan(row["share"])})
+    figure = new_figure(2.5 * len(counts) + 0.6, 3.0)
+    axes = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
+    lines = {"ood_localization": "right place", "composed_median": "cosine with the bump",
+             "additive_median": "cosine with the sum of stripes"}  # fmt: skip
+    for ax, bumps in zip(axes, counts):
+        ordered = sorted((row for row in part.rows if row["bumps"] == bumps), key=lambda row: row["steps"])
+        for (column, label), colour, marker in zip(lines.items(), COLOURS, "os^"):
+            over_seeds(ax, ordered, "steps", column, colour=colour, marker=marker, label=label)
+        ax.set_xscale("log")
+        ticks = sorted({row["steps"] for row in ordered})
+        ax.set_xticks(ticks, [str(steps) for steps in ticks], fontsize=7)
+        ax.set_xticks([], minor=True)
+        ax.set_ylim(0, 1.03)
+        ax.set_title(f"{bumps} bumps", fontsize=10)
+        ax.set_xlabel("steps", fontsize=9)
+        tidy(ax)
+    axes[0].set_ylabel(f"unseen pairs, mean and range of {seeds_note(r['seed'] for r in part.rows)}", fontsize=SMALL)
+    axes[0].legend(frameon=False, fontsize=7)
+    return figure
+
+
 def effects(part: PartResult) -> Effects:
+    """Curves over the length of training (C9) and over the number of bumps (C10)."""
+    shortest, longest, many = part.facts["lengths"][0], part.facts["lengths"][-1], part.facts["many"]
+
+    def of(rows: Rows, bumps: int, steps: int) -> dict[str, Any]:
+        return next(row for row in rows if (row["bumps"], row["steps"]) == (bumps, steps))
+
+    def nearer_sum(row: dict[str, Any]) -> float:
+        return row["additive_median"] - row["composed_median"]
+
+    def gain(rows: Rows, steps: int) -> float:
+        return of(rows, many, steps)["composed_median"] - of(rows, 0, steps)["composed_median"]
+
+    def over_time(rows: Rows) -> float:
+        ordered = sorted((row for row in rows if row["bumps"] == 0), key=lambda row: row["steps"])
+        return rank_correlation([row["steps"] for row in ordered], [nearer_sum(row) for row in ordered])
+
+    def over_bumps(rows: Rows) -> float:
+        ordered = sorted((r for r in rows if r["steps"] == longest and np.isnan(r["share"])), key=lambda r: r["bumps"])
+        return rank_correlation([row["bumps"] for row in ordered], [row["composed_median"] for row in ordered])
+
+    numbers: dict[str, Callable[[Rows], float]] = {
+        "C9.additive": lambda rows: nearer_sum(of(rows, 0, longest)),
+        "C9.rises": over_time,
+        "C9.early": lambda rows: nearer_sum(of(rows, 0, shortest)),
+        "C9.place": lambda rows: of(rows, 0, longest)["ood_localization"],
+        "C10.bump": lambda rows: of(rows, many, longest)["composed_median"],
+        "C10.gain": lambda rows: gain(rows, longest),
+        "C10.rises": over_bumps,
+        "C10.early_gain": lambda rows: gain(rows, shortest),
+    }
+    runs_per_seed = max((len(rows) for rows in grouped(part.rows).values()), default=0)
+    groups = grouped(part.rows, lambda rows: len(rows) == runs_per_seed)
+    return {name: evidence(groups, number, runs=_longest_of(longest)) for name, number in numbers.items()}
+
+
+def _longest_of(steps: int) -> Callable[[Rows], Rows]:
+    """Whether training got there is asked of the longest runs; shorter ones are stages on the way."""
+    return lambda rows: [row for row in rows if row["steps"] == steps]
+
+
+def first_effects(part: PartResult) -> FirstEffects:
     """Without bumps, and with many of them."""
     found: dict[str, dict[int, float]] = {}
-    of = {(row["bumps"], row["seed"]): row for row in part.rows}
+    of = {(row["bumps"], row["seed"]): row for row in _longest(part)}
     many = part.facts["many"]
-    for seed in sorted({row["seed"] for row in part.rows}):
+    for seed in sorted({row["seed"] for row in _longest(part)}):
         if (0, seed) in of:
             none = of[0, seed]
             found.setdefault("C9.additive", {})[seed] = none["additive"] - none["composed"]
@@ -261,9 +347,10 @@ STUDY = Study(
     title="all stripes and few bumps: the additive conjunction and the bump",
     results=("R8",),
     claims=("C9", "C10"),
-    version=1,
+    version=2,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
     rows=rows,
     plot=plot,
     effects=effects,
+    first_effects=first_effects,
 )

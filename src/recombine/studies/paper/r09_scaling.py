@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recombine.core.errors import Missing
+from recombine.core.errors import Missing, NotComputable
 from recombine.core.statistics import median
 from recombine.diagnostics.findings import Absence, PartResult
 from recombine.plotting.style import BLUE, MARKERS, VERMILION
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import PAPER_RECIPE, REMEDY, square
 from recombine.studies.framework.figure_style import SMALL, seeds_note, shades, tidy
+from recombine.studies.framework.growth import Observation, fit_growth
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.search import LEVEL, Bracket, bracket
-from recombine.studies.framework.study import Effects, Runs, Study
+from recombine.studies.framework.study import FirstEffects, Runs, Study
+from recombine.studies.framework.verdicts import Effects, Evidence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,8 +54,8 @@ class Shapes:
 
 SIZES = {
     "smoke": Shapes(sides=(8, 12), width=4, depth=2, steps=5, resolution=0.5),
-    "quick": Shapes(sides=(16, 20, 24, 28), width=16, depth=4, steps=1000, resolution=0.25),
-    "standard": Shapes(sides=(16, 20, 24, 28, 32), width=32, depth=4, steps=2000, resolution=0.1),
+    "quick": Shapes(sides=(12, 16, 20, 24, 28), width=16, depth=4, steps=1000, resolution=0.25),
+    "standard": Shapes(sides=(12, 16, 20, 24, 28, 32), width=16, depth=4, steps=2000, resolution=0.1),
     "paper": Shapes(sides=(24, 28, 32, 36, 40), width=128, depth=8, steps=3125, resolution=0.1, recipe=PAPER_RECIPE),
 }
 
@@ -235,7 +237,7 @@ def _localization(part: PartResult) -> Figure:
     return figure
 
 
-def effects(part: PartResult) -> Effects:
+def first_effects(part: PartResult) -> FirstEffects:
     """The slope of each seed over all N; a seed that missed the level at some N has none, and `missing` says so."""
     found: dict[str, dict[int, float]] = {"C11.bumps": {}, "C11.stripes": {}}
     for kind, stripes in KINDS.items():
@@ -260,16 +262,42 @@ def more_expected(profile: Profile, seeds: Sequence[int]) -> int:
     return round(len(KINDS) * len(sizes.sides) * len(seeds) * per_search)
 
 
+def effects(part: PartResult) -> Effects:
+    """One fit over all N and seeds per kind of data; searches that ended at the budget are censored."""
+    found: dict[str, Evidence] = {}
+    for kind, stripes in KINDS.items():
+        rows = [row for row in part.rows if row["kind"] == kind]
+        seeds = sorted({row["seed"] for row in rows})
+        complete = [s for s in seeds if sum(row["seed"] == s for row in rows) == len({row["side"] for row in rows})]
+        observed = [
+            Observation(
+                row["side"],
+                row["seed"],
+                max(row["below"], 0 if not stripes else -1) + (2.0 * row["side"] if stripes else 0.0),
+                row["examples"] if row["reached"] else math.inf,
+            )
+            for row in rows
+        ]
+        try:
+            fit = fit_growth(observed)
+        except NotComputable:
+            fit = None
+        values = {} if fit is None else dict.fromkeys(complete, fit.exponent)
+        found["C11.stripes" if stripes else "C11.bumps"] = Evidence(values, fit=fit)
+    return found
+
+
 STUDY = Study(
     key="scaling",
     title="examples needed to place unseen pairs, by N, with and without stripes",
     results=("R9",),
     claims=("C11",),
-    version=1,
+    version=2,
     configs=first,
     rows=rows,
     plot=plot,
     effects=effects,
+    first_effects=first_effects,
     more=more,
     more_expected=more_expected,
 )

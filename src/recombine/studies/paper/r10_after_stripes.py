@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,11 +16,12 @@ from recombine.diagnostics.numerics.tuning import TuningCurves, tuning_curves, u
 from recombine.plotting.style import BLUE, GREEN, ORANGE, VERMILION
 from recombine.runs.config import RunConfig
 from recombine.runs.store import StoredRun
-from recombine.studies.framework.baseline import cnn
 from recombine.studies.framework.figure_style import SMALL, by_layer, over_seeds, seeds_note, task_of, tidy
 from recombine.studies.framework.layerwise import look, volume_maps
+from recombine.studies.framework.learning import Rows, evidence, grouped, learning
 from recombine.studies.framework.profiles import Profile
-from recombine.studies.framework.study import Effects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.verdicts import Effects
 from recombine.studies.paper import r08_few_shot as few_shot
 
 if TYPE_CHECKING:
@@ -31,21 +33,23 @@ LOOKS = {"bumps": (VERMILION, "s"), "stripes": (GREEN, "^"), "stripes + bumps": 
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
-    """(what it was trained on, seed) → run."""
-    made = few_shot.wanted(profile, seeds)
-    many = min(few_shot.MANY, max(profile.of(few_shot.SIZES).bumps))
-    chosen = {(m, seed): config for (m, _, seed), config in made.items()}
+    """(what it was trained on, seed) → run; all of the same network and length."""
+    sizes = profile.of(few_shot.SIZES)
     found: dict[tuple[str, int], RunConfig] = {}
     for seed in seeds:
-        found["bumps", seed] = cnn(profile, "bump", profile.standard_depth, seed)
-        found["stripes", seed] = chosen[0, seed]
-        found["stripes + bumps", seed] = chosen[many, seed]
+        found["bumps", seed] = few_shot.config(sizes, None, seed, stripes=False)
+        found["stripes", seed] = few_shot.config(sizes, 0, seed)
+        found["stripes + bumps", seed] = few_shot.config(sizes, _many(profile), seed)
     return found
+
+
+def _many(profile: Profile) -> int:
+    return min(few_shot.MANY, max(profile.of(few_shot.SIZES).bumps))
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Tuning of every layer and the roughness of every run; maps and units of the first seed."""
-    many = min(few_shot.MANY, max(profile.of(few_shot.SIZES).bumps))
+    many = _many(profile)
     found = PartResult("after_stripes", {"tuning": [], "warp": []}, facts={"configs": {}, "bumps": many})
     for (data, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({data}, seed {seed})"):
@@ -53,7 +57,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
             seen = look(run)
             first = data not in found.facts["configs"]
             found.tables["tuning"] += [{**about, **row} for row in _tuning(run, found, data if first else None)]
-            found.tables["warp"].append({**about, **seen.warp})
+            found.tables["warp"].append({**about, **learning(run), **seen.warp})
             if first:
                 found.facts["configs"][data] = run.config.to_dict()
                 found.arrays.update({f"volume/{data}/{n}": values for n, values in seen.volumes.items()})
@@ -71,7 +75,9 @@ def _tuning(run: StoredRun, found: PartResult, keep: str | None) -> list[dict[st
             mean = tuned.summary()
             table.append({"layer": number, "name": name, "units": mean.units, "constant": mean.constant,
                           "stripe": mean.stripe, "bump": mean.bump, "weighted_stripe": mean.weighted_stripe,
-                          "weighted_bump": mean.weighted_bump})  # fmt: skip
+                          "weighted_bump": mean.weighted_bump,
+                          **{f"median_{kind}": _weighted_median(getattr(tuned, kind), tuned.variance)
+                             for kind in KINDS}})  # fmt: skip
             if keep is not None:
                 for kind in KINDS:
                     units = tuned.most_typical(kind, 1, strong=True)
@@ -80,6 +86,16 @@ def _tuning(run: StoredRun, found: PartResult, keep: str | None) -> list[dict[st
                     strongest = np.argsort(-tuned.variance, kind="stable")[:FIRST_UNITS]
                     found.arrays[f"first/{keep}"] = unit_maps(layer.rows, run.task.space, strongest).astype(np.float32)
     return table
+
+
+def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    """Median over units that vary, each counted by its variance."""
+    known = np.isfinite(values) & (weights > 0)
+    if not known.any():
+        return math.nan
+    order = np.argsort(values[known])
+    total = np.cumsum(weights[known][order])
+    return float(values[known][order][np.searchsorted(total, total[-1] / 2)])
 
 
 def _keep(found: PartResult, key: str, maps: np.ndarray, tuned: TuningCurves, units: np.ndarray) -> None:
@@ -194,7 +210,7 @@ def _indices(part: PartResult) -> Figure:
     return figure
 
 
-def effects(part: PartResult) -> Effects:
+def first_effects(part: PartResult) -> FirstEffects:
     """First against last hidden layer after stripes and bumps; roughness against training on bumps."""
     found: dict[str, dict[int, float]] = {}
     rough = {(row["data"], row["seed"]): row["roughness_ood"] for row in part.table("warp")}
@@ -209,14 +225,42 @@ def effects(part: PartResult) -> Effects:
     return found
 
 
+def effects(part: PartResult) -> Effects:
+    """First against last hidden layer after stripes and bumps; roughness against training on bumps."""
+    runs = grouped(part.table("warp"), lambda rows: len(rows) == len(LOOKS))
+
+    def layers(rows: Rows) -> tuple[dict[str, Any], dict[str, Any]]:
+        own = [r for r in part.rows if (r["data"], r["seed"]) == ("stripes + bumps", rows[0]["seed"])]
+        return own[0], own[-1]
+
+    def change(rows: Rows, kind: str) -> float:
+        first, last = layers(rows)
+        return last[f"median_{kind}"] - first[f"median_{kind}"]
+
+    def smooth(rows: Rows) -> float:
+        rough = {row["data"]: row["roughness_ood_median"] for row in rows}
+        return float(np.log10(rough["bumps"] / rough["stripes + bumps"]))
+
+    numbers: dict[str, Callable[[Rows], float]] = {
+        "C12.stripes_early": lambda rows: -change(rows, "stripe"),
+        "C12.bumps_late": lambda rows: change(rows, "bump"),
+        "C12.smooth": smooth,
+    }
+    return {
+        name: evidence(runs, number, runs=lambda rows: [row for row in rows if row["data"] != "stripes"])
+        for name, number in numbers.items()
+    }
+
+
 STUDY = Study(
     key="after_stripes",
     title="volume element, first layer and tuning after training on stripes",
     results=("R10", "R15"),
     claims=("C12",),
-    version=1,
+    version=2,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
     rows=rows,
     plot=plot,
     effects=effects,
+    first_effects=first_effects,
 )

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from recombine.core.statistics import median
 from recombine.core.task import Task
 from recombine.diagnostics.findings import PartResult, Rows
 from recombine.models.decoders import Decoder
@@ -31,8 +32,10 @@ from recombine.studies.framework.figure_style import (
     seeds_note,
     tidy,
 )
+from recombine.studies.framework.learning import evidence, grouped
 from recombine.studies.framework.profiles import Profile
-from recombine.studies.framework.study import Effects, Runs, Study
+from recombine.studies.framework.study import FirstEffects, Runs, Study
+from recombine.studies.framework.verdicts import Effects
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -197,7 +200,7 @@ def _embed(run: StoredRun, found: PartResult) -> None:
     found.arrays["embedded_held"] = run.task.holdout.ood_mask.ravel()
 
 
-def effects(part: PartResult) -> Effects:
+def first_effects(part: PartResult) -> FirstEffects:
     """How much nearer outputs are to the blend than to the truth, and how alike; for the single digit."""
     found: dict[str, dict[int, float]] = {"C13.nearer": {}, "C13.alike": {}}
     held = [row for row in part.table("angles") if row["variant"] == "one" and row["held_out"]]
@@ -207,6 +210,22 @@ def effects(part: PartResult) -> Effects:
         found["C13.nearer"][seed] = float(np.log10(truth / blend))
         found["C13.alike"][seed] = float(alike)
     return found
+
+
+def effects(part: PartResult) -> Effects:
+    """Medians over the angles of the gap, for the single digit."""
+    groups = grouped([row for row in part.table("angles") if row["variant"] == "one" and row["held_out"]])
+
+    def middle(rows: Rows, column: str) -> float:
+        return median([row[column] for row in rows])
+
+    def nearer(rows: Rows) -> float:
+        return float(np.log10(middle(rows, "mse_truth") / middle(rows, "mse_blend")))
+
+    return {
+        "C13.nearer": evidence(groups, nearer, runs=lambda rows: []),
+        "C13.alike": evidence(groups, lambda rows: middle(rows, "r_blend"), runs=lambda rows: []),
+    }
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
@@ -309,4 +328,5 @@ STUDY = Study(
     rows=rows,
     plot=plot,
     effects=effects,
+    first_effects=first_effects,
 )

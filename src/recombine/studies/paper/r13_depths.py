@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recombine.core.statistics import median
 from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
-from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, cnn, mlp
+from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, cnn, mlp, published_mlp
 from recombine.studies.framework.figure_style import SMALL, by_layer, picture_rows, seeds_note, spread_cells, task_of
 from recombine.studies.framework.layerwise import curves, look, loss_of_factorization, volume_maps
+from recombine.studies.framework.learning import Rows, evidence, grouped, learning, until_learnt
 from recombine.studies.framework.profiles import Profile
-from recombine.studies.framework.study import Effects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.verdicts import Effects
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,16 +32,47 @@ SCORES = {
 }
 
 
-def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, str, int, int], RunConfig]:
-    """(decoder, code, depth, seed) → run."""
-    depths = {"cnn": (cnn, profile.depths), "mlp": (mlp, profile.mlp_depths)}
+Label = tuple[str, str, int, int]  # decoder ("published": MLPs as the paper trained them), code, depth, seed
+
+
+def _fixed(profile: Profile, seeds: Sequence[int]) -> dict[Label, RunConfig]:
+    """The runs that are known beforehand: CNNs, and MLPs as published."""
+    kinds = {"cnn": (cnn, profile.depths), "published": (published_mlp, profile.mlp_depths)}
     return {
         (decoder, code, depth, seed): make(profile, code, depth, seed)
-        for decoder, (make, some) in depths.items()
+        for decoder, (make, depths) in kinds.items()
         for code in TWO_CODES
-        for depth in some
+        for depth in depths
         for seed in seeds
     }
+
+
+def _ladders(runs: Runs, profile: Profile, seeds: Sequence[int]) -> dict[Label, list[RunConfig]]:
+    """MLPs of growing length, up to the first that has learnt."""
+    return {
+        ("mlp", code, depth, seed): until_learnt(
+            runs, profile.mlp_epochs[code], partial(mlp, profile, code, depth, seed)
+        )
+        for code in TWO_CODES
+        for depth in profile.mlp_depths
+        for seed in seeds
+    }
+
+
+def configs(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
+    """All that are known beforehand, and the first step of every ladder."""
+    first = [
+        mlp(profile, code, depth, seed, profile.mlp_epochs[code][0])
+        for code in TWO_CODES
+        for depth in profile.mlp_depths
+        for seed in seeds
+    ]
+    return [*_fixed(profile, seeds).values(), *first]
+
+
+def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
+    """All steps of the ladders that are needed."""
+    return [config for ladder in _ladders(runs, profile, seeds).values() for config in ladder]
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
@@ -44,12 +80,16 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     from recombine.scoring.outputs import render
 
     found = PartResult("depths", {"layers": [], "warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
-    for (decoder, code, depth, seed), run in runs.labelled(wanted(profile, seeds)):
+    learnt = {label: ladder[-1] for label, ladder in _ladders(runs, profile, seeds).items()}
+    for (decoder, code, depth, seed), run in runs.labelled({**_fixed(profile, seeds), **learnt}):
         with record_undiagnosed(found, f"run {run.id} ({decoder}, {code}, depth {depth}, seed {seed})"):
             seen = look(run)
             about = {"decoder": decoder, "code": code, "depth": depth, "seed": seed, "run": run.id}
             found.tables["layers"] += [{**about, **row} for row in seen.rows]
-            found.tables["warp"].append({**about, "ood_localization": run.summary["ood_localization"], **seen.warp})
+            placed = {"ood_localization": run.summary["ood_localization"]}
+            found.tables["warp"].append({**about, **learning(run), **placed, **seen.warp})
+            if decoder == "published":
+                continue
             key = f"{decoder}/{code}/{depth}"
             if key not in found.facts["configs"]:
                 found.facts["configs"][key] = run.config.to_dict()
@@ -122,10 +162,55 @@ def _curves(part: PartResult, decoder: str) -> Figure:
     return figure
 
 
+def _shared(part: PartResult) -> list[int]:
+    """Depths that both CNNs and MLPs have."""
+    found = [{row["depth"] for row in part.table("warp") if row["decoder"] == decoder} for decoder in DECODERS]
+    return sorted(found[0] & found[1])
+
+
 def effects(part: PartResult) -> Effects:
-    """Warps at the standard depth; losses at the depths that CNNs and MLPs share."""
+    """Warps and losses at the depths that CNNs and MLPs share."""
+    shared = _shared(part)
+    table = [row for row in part.table("warp") if row["depth"] in shared]
+
+    def warp(rows: Rows, decoder: str, code: str) -> float:
+        return median([row["warp_median"] for row in rows if (row["decoder"], row["code"]) == (decoder, code)])
+
+    def opposite(decoder: str, code: str) -> Callable[[Rows], float]:
+        def number(rows: Rows) -> float:
+            pair = warp(rows, "cnn", code), warp(rows, decoder, code)
+            return math.copysign(min(map(abs, pair)), -pair[0] * pair[1])
+
+        return number
+
+    def lost(rows: Rows) -> float:
+        seed = rows[0]["seed"]
+        losses = {
+            decoder: [_loss(part, decoder, code, depth, seed) for code in TWO_CODES for depth in shared]
+            for decoder in DECODERS
+        }
+        return float(np.mean(losses["mlp"]) - np.mean(losses["cnn"]))
+
+    def complete(rows: Rows) -> bool:
+        return len(rows) == 3 * len(TWO_CODES) * len(shared)
+
+    groups = grouped(table, complete)
+    found = {"C14.factorization": evidence(groups, lost, runs=_trained(TWO_CODES))}
+    for code in TWO_CODES:
+        found[f"C14.opposite_{code}"] = evidence(groups, opposite("mlp", code), runs=_trained((code,)))
+        found[f"C14.published_{code}"] = evidence(groups, opposite("published", code), runs=lambda rows: [])
+    return found
+
+
+def _trained(codes: Sequence[str]) -> Callable[[Rows], Rows]:
+    """The networks that must have learnt: all but those as published."""
+    return lambda rows: [row for row in rows if row["decoder"] != "published" and row["code"] in codes]
+
+
+def first_effects(part: PartResult) -> FirstEffects:
+    """Warps at the standard depth; losses at the depths that CNNs and MLPs as published share."""
     found: dict[str, dict[int, float]] = {}
-    shared = [d for d in _depths(part, "cnn", "bump") if d in _depths(part, "mlp", "bump")]
+    shared = _shared(part)
     for seed in sorted({row["seed"] for row in part.rows}):
         warps = {
             (row["decoder"], row["code"]): row["warp"]
@@ -133,12 +218,15 @@ def effects(part: PartResult) -> Effects:
             if row["seed"] == seed and row["depth"] == _nearest(shared, part.facts["depth"])
         }
         for code in TWO_CODES:
-            if ("cnn", code) in warps and ("mlp", code) in warps:
-                pair = warps["cnn", code], warps["mlp", code]
+            if ("cnn", code) in warps and ("published", code) in warps:
+                pair = warps["cnn", code], warps["published", code]
                 size = min(map(abs, pair))
                 found.setdefault(f"C14.opposite_{code}", {})[seed] = size if pair[0] * pair[1] < 0 else -size
-        lost = {decoder: [_loss(part, decoder, c, d, seed) for c in TWO_CODES for d in shared] for decoder in DECODERS}
-        found.setdefault("C14.factorization", {})[seed] = float(np.mean(lost["mlp"]) - np.mean(lost["cnn"]))
+        lost = {
+            decoder: [_loss(part, decoder, c, d, seed) for c in TWO_CODES for d in shared]
+            for decoder in ("cnn", "published")
+        }
+        found.setdefault("C14.factorization", {})[seed] = float(np.mean(lost["published"]) - np.mean(lost["cnn"]))
     return found
 
 
@@ -159,9 +247,12 @@ STUDY = Study(
     title="outputs and layers by depth, CNNs and MLPs",
     results=("R13", "R14"),
     claims=("C14",),
-    version=1,
-    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    version=2,
+    configs=configs,
+    more=more,
+    more_expected=lambda profile, seeds: len(TWO_CODES) * len(profile.mlp_depths) * len(seeds) // 2,
     rows=rows,
     plot=plot,
     effects=effects,
+    first_effects=first_effects,
 )

@@ -1,0 +1,75 @@
+"""R6: the volume element over the factor plane, layer by layer of a CNN. Decides C6."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from recombine.diagnostics.findings import PartResult
+from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, two_codes
+from recombine.studies.framework.figure_style import by_layer, task_of
+from recombine.studies.framework.layerwise import look, volume_maps
+from recombine.studies.framework.learning import evidence, grouped, learning
+from recombine.studies.framework.profiles import Profile
+from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
+from recombine.studies.framework.verdicts import Effects
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
+    """How the output's volume element departs from that of the true images, per run; maps of the first seed."""
+    found = PartResult("volume", {"warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
+    for (code, seed), run in runs.labelled(two_codes(profile, seeds)):
+        with record_undiagnosed(found, f"run {run.id} ({code}, seed {seed})"):
+            seen = look(run)
+            found.tables["warp"].append({"code": code, "seed": seed, "run": run.id, **learning(run), **seen.warp})
+            if code not in found.facts["configs"]:
+                found.facts["configs"][code] = run.config.to_dict()
+                found.arrays.update({f"volume/{code}/{number}": values for number, values in seen.volumes.items()})
+    return found
+
+
+def plot(part: PartResult) -> dict[str, Figure]:
+    """Maps of the volume element by layer, a line per code."""
+    configs = {CODE_LABELS[code]: config for code, config in part.facts["configs"].items()}
+    if not configs:
+        return {}
+    lines = {CODE_LABELS[code]: by_layer(part, f"volume/{code}/") for code in part.facts["configs"]}
+    title = f"log₁₀ dv by layer, CNN of depth {part.facts['depth']}, one seed; hold-out in red"
+    return {"R06_volume": volume_maps(lines, lambda label: task_of(configs[label]).holdout, title)}
+
+
+def effects(part: PartResult) -> Effects:
+    """Median distortion of OOD cells minus that of ID cells."""
+    return {
+        f"C6.{code}": evidence(
+            grouped([row for row in part.rows if row["code"] == code]),
+            lambda rows: rows[0]["distortion_ood_median"] - rows[0]["distortion_id_median"],
+            runs=lambda rows: rows,
+        )
+        for code in TWO_CODES
+    }
+
+
+def first_effects(part: PartResult) -> FirstEffects:
+    """The same with means."""
+    found: dict[str, dict[int, float]] = {}
+    for row in part.rows:
+        found.setdefault(f"C6.{row['code']}", {})[row["seed"]] = row["distortion_ood"] - row["distortion_id"]
+    return found
+
+
+STUDY = Study(
+    key="volume",
+    title="volume element by layer of CNNs",
+    results=("R6",),
+    claims=("C6",),
+    version=1,
+    configs=lambda profile, seeds: list(two_codes(profile, seeds).values()),
+    rows=rows,
+    plot=plot,
+    effects=effects,
+    first_effects=first_effects,
+)
