@@ -194,10 +194,11 @@ def test_csv_gives_every_number_back_exactly(tmp_path):
     scores = made_scores()
     path = tmp_path / "scores.csv"
     path.write_text(scores.to_csv())
-    again = Scores.from_csv(path, scores.holdout)
+    again = Scores.from_csv(path, scores.holdout.space)
     for name in METRICS:
         assert np.array_equal(again.columns[name], scores.columns[name], equal_nan=True)
     assert again.to_csv() == scores.to_csv()
+    assert np.array_equal(again.holdout.ood_mask, scores.holdout.ood_mask)
     assert path.read_text().splitlines()[0] == ",".join(["x", "y", "split", *METRICS])
 
 
@@ -208,14 +209,14 @@ def test_categorical_factors_are_written_by_their_labels(tmp_path):
     path.write_text(scores.to_csv())
     assert path.read_text().splitlines()[1:3] == ["0.0,red,id,0.0", "0.0,'=green,id,1.0"]
     assert scores.to_pandas()["colour"].tolist() == ["red", "=green"] * 3
-    assert np.array_equal(Scores.from_csv(path, scores.holdout).columns["mse"], scores.columns["mse"])
+    assert np.array_equal(Scores.from_csv(path, scores.holdout.space).columns["mse"], scores.columns["mse"])
 
 
 def test_a_table_with_other_metrics_is_read_as_it_is(tmp_path):
     path = tmp_path / "scores.csv"
     rows = [f"{x},{y},id,{x + y}," for x in range(14) for y in range(12)]
     path.write_text("\n".join(["x,y,split,later,unknown", *rows]))
-    scores = Scores.from_csv(path, holdouts.mask(PLANE, np.zeros(PLANE.shape, bool)))
+    scores = Scores.from_csv(path, PLANE)
     assert list(scores.columns) == ["later", "unknown"]
     assert scores.columns["later"][-1] == 24
     assert scores.summary()["id", "later"].mean == pytest.approx(12)
@@ -254,7 +255,7 @@ def test_unavailable_cells_are_never_scored_or_averaged(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text(scores.to_csv())
     assert next(line for line in path.read_text().splitlines() if "unavailable" in line).endswith(",unavailable,,,,")
-    again = Scores.from_csv(path, task.holdout)
+    again = Scores.from_csv(path, task.space)
     assert again.summary().to_json() == summary.to_json()
     assert not set(scores.draw(50).tolist()) & set(np.flatnonzero(gone))
 
@@ -278,6 +279,7 @@ def test_drawn_cells_are_seeded_and_split():
         ("x,split,mse\n" + "1,id,3\n" * 168, "it lacks y"),
         ("x,y,split,mse\n" + "1,2,id,3\n" * 167 + "1,2,id,x\n", "mse holds text"),
         ("x,y,split,mse\n1,2\n", "rows differ in length"),
+        ("x,y,split,mse\n" + "1,2,odd,3\n" * 168, "a split is id, ood or unavailable, not odd"),
     ],
 )
 def test_a_foreign_table_is_explained(tmp_path, content, message):
@@ -285,7 +287,7 @@ def test_a_foreign_table_is_explained(tmp_path, content, message):
     if content is not None:
         path.write_text(content)
     with pytest.raises(StoreError) as caught:
-        Scores.from_csv(path, holdouts.centre(PLANE, 4, 7))
+        Scores.from_csv(path, PLANE)
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
 

@@ -206,9 +206,9 @@ def landscapes(model: Model, contents: Contents, blobs: Blobs, block: str) -> di
 
 def _scores(model: Model) -> dict[str, Float[np.ndarray, " cell"]]:
     """A run's scores; the error that the diagnosis found for other models."""
-    if model.run is not None and model.diagnosis.holdout is not None:
+    if model.run is not None:
         try:
-            return model.run.read_scores(model.diagnosis.holdout).columns
+            return model.run.scores.columns
         except StoreError:
             pass  # the run's own facts say what is wrong with it
     errors = model.diagnosis["errors"]

@@ -127,21 +127,12 @@ class StoredRun:
         """What the decoder told about itself (`Decoder.describe`), such as the effective ranks of a renderer's maps."""
         return self.facts["described"]
 
-    def read_scores(self, holdout: Holdout | FactorSpace) -> Scores:
-        """The table of scores alone, given the run's hold-out or space: neither model nor scene are needed."""
-        return Scores.from_csv(self._verified("scores.csv"), holdout)
-
     @cached_property
     def scores(self) -> Scores:
-        """The table of scores; with the model and the task, for pictures, if they can be made here."""
-        if not self.has_model:
-            return self.read_scores(self.holdout)
-        try:
-            task = self.task
-        except InputError:  # data that were moved, changed or are gone: the table alone tells the split
-            return self.read_scores(FactorSpace.from_config(self.config.scene["factors"]))
-        scores = self.read_scores(task.holdout)
-        scores.model, scores.task = self.model, task
+        """The scores of every cell; model and scene are loaded only for pictures."""
+        space = FactorSpace.from_config(self.config.scene["factors"])
+        scores = Scores.from_csv(self._verified("scores.csv"), space)
+        scores.source = lambda: (self.model, self.task)
         return scores
 
     @cached_property

@@ -9,7 +9,7 @@ scores.plot_samples()         # truth beside output
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from recombine.core import holdouts
 from recombine.core.errors import DamagedError, InputError, StoreError
 from recombine.core.factors import FactorSpace
-from recombine.core.holdouts import Holdout, mask
+from recombine.core.holdouts import Holdout
 from recombine.core.seeds import generator
 from recombine.core.tables import from_csv, to_csv
 from recombine.core.task import Task
@@ -78,12 +79,15 @@ class Scores:
         holdout: Tells which cells are ID, OOD or unavailable.
         columns: Metric → one number per cell, in cell order; NaN for unavailable cells. Metrics that do not apply to
             the task are absent.
+        model, task: What was scored, for pictures.
+        source: Gives both when they are first needed, for scores that were read from a file.
     """
 
     holdout: Holdout
     columns: dict[str, Float[np.ndarray, " cell"]]
     model: nn.Module | None = field(default=None, repr=False)
     task: Task | None = field(default=None, repr=False)
+    source: Callable[[], tuple[nn.Module, Task]] | None = field(default=None, repr=False)
 
     @property
     def split(self) -> np.ndarray:
@@ -118,9 +122,8 @@ class Scores:
         return to_csv([dict(zip(table, row)) for row in zip(*table.values())], list(table))
 
     @classmethod
-    def from_csv(cls, path: Path, holdout: Holdout | FactorSpace) -> Scores:
-        """Read what `to_csv` wrote, whichever metrics it has; with the space alone the table tells the split."""
-        space = holdout if isinstance(holdout, FactorSpace) else holdout.space
+    def from_csv(cls, path: Path, space: FactorSpace) -> Scores:
+        """Read what `to_csv` wrote, whichever metrics it has. The table itself tells which cells are ID and OOD."""
         try:
             rows = from_csv(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeError, DamagedError) as error:
@@ -130,12 +133,14 @@ class Scores:
         lacking = [name for name in (*space.names, SPLIT) if name not in rows[0]]
         metrics = [name for name in rows[0] if name not in (*space.names, SPLIT)]
         texts = [name for name in metrics if isinstance(rows[0][name], str)]
-        if lacking or texts:
+        split = np.array([str(row.get(SPLIT)) for row in rows])
+        strange = sorted(set(split) - {ID, OOD, UNAVAILABLE})
+        if lacking or texts or strange:
             wrong = f"it lacks {', '.join(lacking)}" if lacking else f"{', '.join(texts)} holds text"
+            wrong = wrong if lacking or texts else f"a split is {ID}, {OOD} or {UNAVAILABLE}, not {strange[0]}"
             raise DamagedError(f"{path} is no table of scores: {wrong}.")
-        if isinstance(holdout, FactorSpace):
-            split = np.array([row[SPLIT] for row in rows])
-            holdout = mask(space, split == OOD).within(split != UNAVAILABLE)
+        holdout = holdouts.mask(space, split == OOD)
+        holdout = holdout.within(split != UNAVAILABLE) if (split == UNAVAILABLE).any() else holdout
         return cls(holdout, {name: np.array([row[name] for row in rows]) for name in metrics})
 
     def summary(self, *, resamples: int = RESAMPLES, seed: int = 0) -> Summary:
@@ -157,6 +162,8 @@ class Scores:
         """Truth above output for `n` ID and `n` OOD cells drawn by seed, or for the cells given."""
         from recombine.scoring.outputs import samples
 
+        if self.source is not None and self.model is None:
+            self.model, self.task = self.source()
         if self.model is None or self.task is None:
             raise StoreError("These scores were read without their model; use store.load(run).scores for pictures.")
         chosen = self.draw(n, seed) if cells is None else self.holdout.space.checked_cells(cells)
