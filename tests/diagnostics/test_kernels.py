@@ -375,3 +375,20 @@ def test_spectra_refuse_what_has_none() -> None:
         kernel_spectrum(np.full((9, 9), np.nan), space)
     with pytest.raises(NotComputable, match="at least two factors"):
         kernel_spectrum(np.ones((3, 3)), FactorSpace(x=3))
+
+
+def test_lengths_of_many_factors_are_searched_one_by_one() -> None:
+    space = FactorSpace(a=3, b=3, c=3, d=2)
+    outputs = random_outputs(space)
+    holdout = random(space, 0.3)
+    found = kernel_regression(outputs, space, holdout)
+    assert not found.exhaustive
+    assert len(found.candidates) < 4**4
+    tried = dict(found.candidates)
+    best = tuple(found.lengths.values())
+    for axis in range(4):  # no change of a single length is better, by errors computed alone
+        for length in (0.5, 1.0, 2.0, 4.0):
+            assert tried[best] <= tried[best[:axis] + (length,) + best[axis + 1 :]]
+    alone = kernel_regression(outputs, space, holdout, "radial")
+    assert alone.exhaustive
+    assert tried[best] <= min(error for _, error in alone.candidates)

@@ -6,13 +6,15 @@ between positions for unequally spaced values, and 1 between any two labels of a
 - *factorized*: Π_i exp(−d_i² / 2ℓ_i²), a length scale per factor;
 - *radial*: exp(−Σ_i d_i² / 2ℓ²), one for all.
 
-The length scales are chosen on ID cells alone, by their leave-one-out error; the OOD error is only then computed.
+The length scales are chosen on ID cells alone, by their leave-one-out error; the OOD error is only then computed. With
+many factors, where there are more than 64 combinations of lengths, the factorized kernel's are searched factor by
+factor, from the best common length, until no single change is better.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal
@@ -30,6 +32,8 @@ from recombine.diagnostics.numerics.grids import GridArray, as_rows, id_and_ood
 KernelKind = Literal["factorized", "radial"]
 LENGTHS = (0.5, 1.0, 2.0, 4.0)
 RIDGE = 1e-6
+MOST_CANDIDATES = 64  # combinations of lengths that are all tried
+MOST_SWEEPS = 4  # through the factors, where they are not
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class KernelRegression:
         id_relative, ood_relative: The same, divided by the mean square of the outputs of the split (predicting 0
             scores 1); NaN where the outputs are all zero.
         candidates: (lengths, leave-one-out error) of everything tried.
+        exhaustive: Whether all combinations of lengths were tried.
         ridge: λ of (K + λI)⁻¹.
     """
 
@@ -55,6 +60,7 @@ class KernelRegression:
     ood_relative: float
     candidates: list[tuple[tuple[float, ...], float]]
     ridge: float
+    exhaustive: bool = True
 
 
 def factor_distances(
@@ -108,27 +114,60 @@ def kernel_regression(
         )
     known, wanted = rows[trained].double(), rows[held].double()
     among = factor_distances(space, trained, trained)
-    if kind == "radial":
-        tried = [(length,) * space.n_factors for length in lengths]
+    search = _Search(among, known, ridge)
+    exhaustive = kind == "radial" or len(lengths) ** space.n_factors <= MOST_CANDIDATES
+    if exhaustive and kind == "factorized":
+        best = search.best(product(lengths, repeat=space.n_factors))
     else:
-        tried = list(product(lengths, repeat=space.n_factors))
-    errors = [_leave_one_out(_rbf(among, scales), known, ridge) for scales in tried]
-    best = min(range(len(tried)), key=errors.__getitem__)
-    kernel = _rbf(among, tried[best])
+        best = search.best((length,) * space.n_factors for length in lengths)
+    if not exhaustive:
+        best = search.improved(best, lengths)
+    error = search.errors[best]
+    kernel = _rbf(among, best)
     kernel.diagonal().add_(ridge)
     weights = torch.cholesky_solve(known, torch.linalg.cholesky(kernel))
-    predicted = _rbf(factor_distances(space, held, trained), tried[best]) @ weights
+    predicted = _rbf(factor_distances(space, held, trained), best) @ weights
     ood_error = float((predicted - wanted).square().mean())
     return KernelRegression(
         kind,
-        dict(zip(space.names, tried[best])),
-        errors[best],
+        dict(zip(space.names, best)),
+        error,
         ood_error,
-        ratio(errors[best], known.square().mean()),
+        ratio(error, known.square().mean()),
         ratio(ood_error, wanted.square().mean()),
-        list(zip(tried, errors)),
+        list(search.errors.items()),
         ridge,
+        exhaustive,
     )
+
+
+Lengths = tuple[float, ...]
+
+
+class _Search:
+    """Leave-one-out errors of length scales, each computed once."""
+
+    def __init__(self, among: list[Float[Tensor, "id id"]], known: Float[Tensor, "id feature"], ridge: float) -> None:
+        self.among, self.known, self.ridge = among, known, ridge
+        self.errors: dict[Lengths, float] = {}
+
+    def best(self, candidates: Iterable[Lengths]) -> Lengths:
+        """The candidate with the least error; of equally good ones the first."""
+        listed = list(candidates)
+        for lengths in listed:
+            if lengths not in self.errors:
+                self.errors[lengths] = _leave_one_out(_rbf(self.among, lengths), self.known, self.ridge)
+        return min(listed, key=self.errors.__getitem__)
+
+    def improved(self, start: Lengths, lengths: Sequence[float]) -> Lengths:
+        """Change one factor's length at a time as long as that helps."""
+        for _ in range(MOST_SWEEPS):
+            before = start
+            for axis in range(len(start)):
+                start = self.best([start, *(start[:axis] + (length,) + start[axis + 1 :] for length in lengths)])
+            if start == before:
+                break
+        return start
 
 
 def _rbf(squared: list[Float[Tensor, "row column"]], lengths: tuple[float, ...]) -> Float[Tensor, "row column"]:

@@ -63,6 +63,7 @@ class Kernels(Part):
             "ood_error": "Mean squared error on OOD cells.",
             "id_relative": "The same over the outputs' variance.",
             "ood_relative": "The same over the outputs' variance.",
+            "exhaustive": "Whether all combinations of length scales were tried, or factor by factor.",
             "length_*": "Length scale chosen for each factor, by the error on ID cells alone.",
         },
         "spectrum": {
@@ -89,7 +90,7 @@ class Kernels(Part):
                 missing[f"agreement, {similarity}"] = Absence.of(error)
         try:
             fits = [kernel_regression(outputs, space, holdout, kind, cells=cells) for kind in KINDS]
-            names = ("kind", "id_error", "ood_error", "id_relative", "ood_relative")
+            names = ("kind", "id_error", "ood_error", "id_relative", "ood_relative", "exhaustive")
             tables["regression"] = [
                 {**{name: getattr(fit, name) for name in names}, **{f"length_{n}": v for n, v in fit.lengths.items()}}
                 for fit in fits
