@@ -9,6 +9,9 @@ from recombine.core import plugins
 from recombine.core.errors import StoreError
 from recombine.core.plugins import PluginError, PluginState
 from recombine.core.scenes import SCENES
+from recombine.diagnostics.request import DiagnosisRequest
+from recombine.report.collect import collect
+from recombine.report.page import write_report
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 
@@ -65,6 +68,23 @@ def test_worker_processes_know_what_the_driver_loaded_even_if_the_file_is_gone(s
         Store(tmp_path / "runs").load(configs[0].hash)
     assert caught.value.states == {"slope": PluginState.MISSING}
     assert not SCENES.has("slope")
+
+
+def test_a_run_without_its_plug_in_is_still_reported(slope, tmp_path):
+    plugins.use(slope)
+    configs = sweeps.parse([*WORDS[:-1], "seed=0"]).configs
+    request = DiagnosisRequest(parts=["errors"])
+    sweeps.run(configs, tmp_path / "runs", diagnose=request, engine="in-process", device="cpu", quiet=True)
+    forget()
+    collected = collect([str(tmp_path / "runs")])
+    assert [model.run.id for model in collected.models if model.run is not None] == [configs[0].hash]
+    page = write_report(collected, tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size > 1000
+    assert not any("is not shown" in note for note in page.notes)
+    run = Store(tmp_path / "runs").load(configs[0].hash, without_plugins=True)
+    assert run.summary
+    with pytest.raises(ValueError, match="slope"):
+        _ = run.task
 
 
 def test_a_folder_of_a_changed_plug_in_is_refused(slope, tmp_path):

@@ -107,7 +107,7 @@ def collect(paths: Sequence[str | Path], *, runs: str | Path = "runs", diagnose:
         elif os.path.exists(path) or not _is_id(path):
             raise InputError(f"There is nothing to show at {_shortened(str(path))!r}. Expected {ACCEPTED}.")
         else:
-            _add_run(found, Store(runs).load(str(path)), name, diagnose, undiagnosed)
+            _add_run(found, Store(runs).load(str(path), without_plugins=True), name, diagnose, undiagnosed)
     if undiagnosed:
         commands = "\n".join(f"  recombine diagnose {run.id} --out {run.path.parent}" for run in undiagnosed)
         raise StoreError(
@@ -147,8 +147,8 @@ def _look(found: Collected, name: str, path: Path, diagnose: bool, undiagnosed: 
     """Everything that a folder holds."""
     resolved = path.resolve()
     if RUN_ID.fullmatch(resolved.name) and (path / "config.json").is_file():
-        _add_run(found, Store(resolved.parent if path == Path(".") else path.parent).load(resolved.name), name,
-                 diagnose, undiagnosed)  # fmt: skip
+        store = Store(resolved.parent if path == Path(".") else path.parent)
+        _add_run(found, store.load(resolved.name, without_plugins=True), name, diagnose, undiagnosed)
         return
     if (path / MAIN).is_file():
         if not _met(found, resolved, name, asked=True):
@@ -184,7 +184,7 @@ def _look_through_store(found: Collected, store: Store, diagnose: bool) -> None:
             found.notes.append(f"Run {row['run']} is not shown: {row['status']}.")
             continue
         try:
-            run = store.load(row["run"])
+            run = store.load(row["run"], without_plugins=True)
             missing: list[StoredRun] = []
             _add_run(found, run, "", diagnose, missing, asked=False)
             bare += len(missing)

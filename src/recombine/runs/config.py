@@ -131,7 +131,7 @@ class RunConfig:
         they have their introduction value, and so is what only says where something is."""
         groups = self.to_dict()
         factors = groups["scene"].pop("factors")
-        named = {name: family.identity(groups[name]) for name, family in GROUPS.items()}
+        named = {name: _identity(family, groups[name]) for name, family in GROUPS.items()}
         return {**named, "scene": {**named["scene"], "factors": factors}}
 
     @property
@@ -197,6 +197,14 @@ def _canonical_scene(part: dict[str, Any], problems: list[Problem]) -> dict[str,
             for key, told in error.problems
         ]
     return scene
+
+
+def _identity(family: Family, group: dict[str, Any]) -> dict[str, Any]:
+    """See `Family.identity`; the settings as they are if they cannot be checked, because a plug-in is missing."""
+    try:
+        return family.identity(group)
+    except InputError:
+        return group
 
 
 def _check_mapping(given: Any) -> None:

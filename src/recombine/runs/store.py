@@ -43,6 +43,7 @@ from recombine.core.files import (
 )
 from recombine.core.holdouts import Holdout
 from recombine.core.lock import Lock
+from recombine.core.plugins import PluginState
 from recombine.core.task import Task
 from recombine.models.decoders import Decoder, load
 from recombine.runs.config import DEFAULTS, RunConfig
@@ -504,8 +505,14 @@ class Store:
         finally:
             lock.release()
 
-    def load(self, run: str) -> StoredRun:
-        """A finished run by its id or the beginning of it."""
+    def load(self, run: str, *, without_plugins: bool = False) -> StoredRun:
+        """A finished run by its id or the beginning of it.
+
+        Args:
+            run: Its id.
+            without_plugins: Also load a run whose plug-ins are missing. What is stored can be read; what its
+                configuration describes, such as its task and model, cannot be built.
+        """
         path = self.root / self.resolve(run)
         if not (path / "run.json").is_file():
             raise StoreError(
@@ -513,7 +520,10 @@ class Store:
                 "again to go on with it."
             )
         facts = self.facts(path.name)
-        plugins.require_present(plugins.recorded(facts), f"Run {path.name}")
+        needed = plugins.recorded(facts)
+        if without_plugins and PluginState.MISSING in plugins.states(needed).values() and facts["run"] == path.name:
+            return StoredRun(path, RunConfig(**{name: facts["config"].get(name) for name in DEFAULTS}), facts)
+        plugins.require_present(needed, f"Run {path.name}")
         given = read_json(path / "config.json")
         config = NamedConfig(**given, name=facts["name"]) if "name" in facts else RunConfig.from_stored(given)
         if config.hash != path.name:
