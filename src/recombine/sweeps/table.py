@@ -130,10 +130,11 @@ def table(store: Store | str | Path, *, all_settings: bool = False) -> Table:
     rows, skipped = [], {}
     for found in store.list():
         if found["status"] == "finished":
-            metrics = {k: v for k, v in found.items() if k not in ("run", "status", "config", VERDICT)}
+            metrics = {k: v for k, v in found.items() if k not in ("run", "status", "config", "name", VERDICT)}
             verdict = stored_verdict(store, found["run"])
             own = {"run": found["run"], **({VERDICT: verdict} if verdict else {})}
-            rows.append((own, flat(found["config"]), metrics))
+            named = {"name": found["name"]} if "name" in found else {}  # a run of a module, saved under a name
+            rows.append((own, {**named, **flat(found["config"])}, metrics))
         elif found["status"].startswith("damaged"):
             skipped[found["run"]] = found["status"]
     names = list(dict.fromkeys(name for _, settings, _ in rows for name in settings))
