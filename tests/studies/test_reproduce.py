@@ -212,7 +212,7 @@ def test_a_run_that_fails_is_told_and_the_rest_goes_on(tmp_path, monkeypatch):
         (["R1", "--profile", "fast"], "no profile 'fast'.*Profiles: smoke, quick, standard, paper"),
         (["R1", "--seeds", "0"], "At least one seed"),
         (["R1", "--engine", "proceses"], "no engine 'proceses'.*did you mean 'processes'"),
-        (["R1", "--engine", "processes", "--address", "auto"], "for --engine ray"),
+        (["R1", "--engine", "processes", "--address", "auto"], "An address .* cluster"),
     ],
 )
 def test_bad_requests_are_named(words, message, tmp_path):
