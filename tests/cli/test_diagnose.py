@@ -131,13 +131,13 @@ def test_json_layers_and_parts(store):
     answer = json.loads(call("diagnose", run, "--out", folder, *words).stdout)
     assert [row["layer"] for row in answer["layers"]] == ["layers.1.act", "layers.2.act", "layers.3.act", "out"]
     assert set(answer["parts"]) == {"geometry", "probes"}
-    assert answer["verdict"]["kind"] == "cannot tell"
+    assert answer["verdict"]["kind"] == "undecided"
     assert answer["verdict"]["thresholds"]["right"] == 0.1
 
 
 def test_a_model_of_ones_own(own, tmp_path):
     shown = call("diagnose", f"{own}:mine", "--parts", "superposition,probes", "--save", tmp_path / "kept")
-    assert "cannot tell" in shown.stdout
+    assert "undecided" in shown.stdout
     assert Diagnosis.load(tmp_path / "kept").source == {"function": f"{own}:mine"}
     answer = json.loads(call("diagnose", f"{own}:bundle", "--parts", "errors", "--json").stdout)
     assert answer["parts"]["errors"]["errors"][0]["mse"] == 0
@@ -176,7 +176,7 @@ def test_errors_end_with_code_2(own, tmp_path, words, message):
 
 def test_what_a_users_function_prints_is_kept_out_of_the_json(own):
     result = call("diagnose", f"{own}:loud", "--parts", "outputs", "--json")
-    assert json.loads(result.stdout)["verdict"]["kind"] == "cannot tell"
+    assert json.loads(result.stdout)["verdict"]["kind"] == "undecided"
     assert "hello" in result.stderr
     assert "there" in result.stderr
 

@@ -109,7 +109,7 @@ def test_without_truth_what_needs_it_is_missing(model):
     assert not found["errors"].computed
     assert found["errors"].state is Missing.NO_TRUTH
     assert found.missing["superposition"]["truth"].state is Missing.NO_TRUTH
-    assert found.verdict.kind == "cannot tell"
+    assert found.verdict.kind == "undecided"
     with pytest.raises(InputError, match="no target was given"):
         found.to_pandas("errors")
     with pytest.raises(InputError, match="missing"):
@@ -122,8 +122,8 @@ def test_without_a_holdout(model):
     assert not found["superposition"].computed
     assert not found["kernels"].computed
     assert found["geometry"].computed
-    assert found.verdict.kind == "cannot tell"
-    assert "no hold-out" in found.verdict.explanation
+    assert found.verdict.kind == "undecided"
+    assert found.verdict.reason == "no hold-out"
     for part in ("errors", "geometry", "probes", "tuning", "embeddings"):
         assert isinstance(found.plot(part), Figure)
 
@@ -273,8 +273,8 @@ def test_few_held_out_cells_are_marked(model):
     )
     assert found["probes"].missing["id_to_ood of x"].state is Missing.TOO_FEW_CELLS
     assert math.isnan(next(r["r2"] for r in found["probes"].rows if r["score"] == "id_to_ood"))
-    assert found.verdict.kind == "cannot tell"
-    assert "fewer than 5" in found.verdict.explanation
+    assert found.verdict.kind == "undecided"
+    assert found.verdict.reason == "too few cells"
 
 
 class Bad(nn.Module):

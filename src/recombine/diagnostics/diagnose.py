@@ -86,7 +86,7 @@ def diagnose(
             inputs = _inputs(subject, split, target, request, inner=inner)
             found = {name: PartResult.absent(name, Missing.NOT_REQUESTED, "not requested") for name in PARTS}
             found |= compute_parts(parts, inputs, bar.advance)
-            verdict = verdict_of(found, inputs)
+            verdict = verdict_of(found, split)
     facts = {**_facts(inputs), **_how_to_show(target), "notes": notes}
     return Diagnosis(space, split, subject.names, found, verdict, facts)
 

@@ -15,24 +15,30 @@ from torch import Tensor
 
 from recombine.core.errors import Missing, NotComputable
 from recombine.core.statistics import median
+from recombine.diagnostics.cells.classes import CellClass, Classes, classify
+from recombine.diagnostics.cells.evidence import Evidence, gather_evidence
+from recombine.diagnostics.cells.pictures import best_sums
 from recombine.diagnostics.drawing import as_image, draw_output
 from recombine.diagnostics.findings import Absence, PartResult, Rows
 from recombine.diagnostics.inputs import NO_TARGET, DiagnosisInputs
 from recombine.diagnostics.numerics.grids import rows_of
-from recombine.diagnostics.numerics.nonnegative_superposition import NonnegativeSuperposition, nonnegative_superposition
 from recombine.diagnostics.numerics.superposition import (
     Superposition,
     outputs_of_mean_codes,
     superposition,
     superposition_of_inputs,
 )
-from recombine.diagnostics.part import PARTS, Need, Part
+from recombine.diagnostics.part import PARTS, Need, PageContent, Part
 from recombine.diagnostics.request import DiagnosisRequest
+from recombine.diagnostics.verdict.judge import judge
+from recombine.diagnostics.verdict.verdict import Verdict
 from recombine.plotting.style import COLOURS, new_figure
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
 
+CLASS_MAP = "class of the cell"
+SUM_MAP = "share explained by the best sum of memories"
 _COMMON = {
     "side": "Which test: output (sum of outputs) or input (output of the mean code).",
     "centred": "Whether the mean trained output was subtracted first.",
@@ -41,10 +47,11 @@ _COMMON = {
 
 @PARTS.register
 class SuperpositionPart(Part):
-    """Both sides of the test, plain and centred, on every OOD cell; sums with free weights; pictures of a few cells.
+    """A class for every OOD cell with its evidence, and the paper's two superposition tests; pictures of a few cells.
 
-    Arrays: `pictures/…` of the chosen cells, `remembered/share`, and `mean codes/<factor>`, the output for every value
-    of a factor with all others at their mean code.
+    Arrays: `pictures/…` of the chosen cells; `memories/cells` and `memories/weights`, the best sum of every classified
+    cell in the order of the table `classes` (−1 and 0 where there are fewer); and `mean codes/<factor>`, the output for
+    every value of a factor with all others at their mean code. The fact `verdict` is the verdict that follows.
     """
 
     name = "superposition"
@@ -73,13 +80,28 @@ class SuperpositionPart(Part):
             "factor_energy": "Median over cells.",
             "truth_energy": "What right outputs would score as energy; median over cells.",
         },
-        "remembered": {
-            "n_cells": "How many OOD cells.",
-            "share": "Share of the energy that the best non-negative sum of related trained outputs explains; median.",
-            "unrelated": "The same with as many unrelated trained outputs.",
-            "trained": "The same for trained cells with a hole as large around them.",
-            "truth": "The same for right outputs.",
-            "blank": "Share of OOD outputs that hold nothing beside the mean trained output.",
+        "classes": {
+            "cell": "Number of the cell.",
+            "<factor>": "The cell's value of each factor (value_<factor> if a column has that name).",
+            "split": "ood, or id for a trained cell looked at as if it were unseen.",
+            "class": "What the output is; the values of `CellClass`.",
+            "options": "Between which classes an ambiguous cell could not decide.",
+            "wrong_factor": "Which factor has a wrong value, for a wrong value or a copy that differs in one factor.",
+            "shown_value": "The value it shows instead.",
+            "memory": "The trained cell that a copy copies; −1 if it is none.",
+            "relative_error": "Squared error over the truth's squared distance from its trained mean.",
+            "strength": "Strength of the truth's form in the output.",
+            "sum": "Share of the output that the best sum of memories explains.",
+            "single": "Share that the best single trained output explains.",
+            "strangers": "Share that as many trained outputs without a shared value explain.",
+            "form": "Share that the truth in any strength explains.",
+            "shows_*": "Whether the output shows the right value of each factor.",
+        },
+        "factors": {
+            "factor": "The factor.",
+            "unseen": "Share of OOD cells whose output shows its right value.",
+            "trained": "Share of trained cells whose output does.",
+            "fails": "Whether it fails.",
         },
     }
 
@@ -87,7 +109,16 @@ class SuperpositionPart(Part):
         space, holdout, truth, outputs = inputs.space, inputs.split, inputs.truth, inputs.outputs
         shown = [(False, inputs.request.pictures), (True, 0)]
         tests = [superposition(outputs, space, holdout, truth=truth, centred=c, pictures=p) for c, p in shown]
-        remembered = nonnegative_superposition(outputs, space, holdout, truth=truth, seed=inputs.seed)
+        evidence = gather_evidence(
+            outputs,
+            space,
+            trained=torch.from_numpy(holdout.id_mask.ravel()),
+            unseen=torch.from_numpy(holdout.ood_mask.ravel()),
+            truth=truth,
+            seed=inputs.seed,
+        )
+        unseen, trained = (classify(found, evidence) for found in (evidence.unseen, evidence.control))
+        verdict = judge(evidence, unseen=unseen, trained=trained)
         missing: dict[str, Absence] = {}
         alone: list[Tensor] = []
         try:
@@ -100,35 +131,47 @@ class SuperpositionPart(Part):
         tables = {
             "cells": [row for test in tests for row in _cell_rows(test, inputs)],
             "summary": [_summary(test) for test in tests],
-            "remembered": [_remembered_row(remembered)],
+            "classes": [*_class_rows("ood", unseen, evidence), *_class_rows("id", trained, evidence)],
+            "factors": [vars(row) for row in verdict.factors],
         }
-        arrays = _pictures(tests[0])
-        arrays |= {"remembered/cells": remembered.cells, "remembered/share": remembered.share}
+        arrays = _pictures(tests[0]) | _evidence_arrays(outputs, evidence, tests[0].pictures.cells)
         arrays |= {f"mean codes/{name}": made.reshape(-1, *outputs.shape[1:]).numpy()
                    for name, made in zip(space.names, alone)}  # fmt: skip
         arrays = {name: a if name.endswith("cells") else a.astype(np.float32) for name, a in arrays.items()}
-        facts = {"pictures": inputs.request.to_json()["pictures"]}
+        facts = {"pictures": inputs.request.to_json()["pictures"], "verdict": verdict.to_json()}
         return PartResult(self.name, tables, arrays, facts, missing)
 
     def answers(self, facts: Mapping[str, Any], request: DiagnosisRequest) -> bool:
         return facts.get("pictures") == request.to_json()["pictures"]
 
     def summary(self, result: PartResult) -> str:
-        [sums] = result.table("remembered")
-        beside = ", ".join(f"{name} {sums[name]:.3g}" for name in ("truth", "unrelated", "trained"))
+        verdict = Verdict.from_json(result.facts["verdict"])
+        shares = ", ".join(f"{one.meaning} {share:.0%}" for one, share in verdict.unseen.items())
         cosines = [
             f"cosine with the superposition, {row['side']} side, mean taken off: {row['cosine']:.3g} "
             f"(with the truth {row['cosine_truth']:.3g})"
             for row in result.table("summary")
             if row["centred"]
         ]
-        share = f"share of OOD outputs that sums of remembered ones explain: {sums['share']:.3g} ({beside})"
-        return "; ".join([share, *cosines])
+        return "; ".join([f"unseen cells: {shares}", *cosines])
+
+    def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
+        """The tables without cells, and the plane coloured by class and by what the best sum explains."""
+        order = list(CellClass)
+        maps = {name: np.full(len(diagnosis.space), np.nan) for name in (CLASS_MAP, SUM_MAP)}
+        for row in result.table("classes"):
+            if row["split"] == "ood":
+                maps[CLASS_MAP][row["cell"]] = order.index(CellClass(row["class"]))
+                maps[SUM_MAP][row["cell"]] = row["sum"]
+        return PageContent(("summary", "factors"), maps)
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
         """Pictures of a few OOD cells, and the cosines of all of them."""
         pictures = result.by_layer("pictures")
-        rows = {"truth": "truth", "output": "output", "superposition": "superposition\n(best scale)"}
+        pictures |= _shown_memories(pictures)
+        rows = {"truth": "truth", "output": "output", "sum": "best sum of\nmemories", "residual": "residual",
+                "memory 1": "strongest\nmemory", "memory 2": "second", "memory 3": "third",
+                "superposition": "mean of all\nthat share"}  # fmt: skip
         shown = {key: pictures[key] for key in rows if key in pictures}
         count = len(pictures["cells"])
         image = as_image(pictures["output"][0]) if count else None
@@ -145,7 +188,11 @@ class SuperpositionPart(Part):
             norm = PowerNorm(0.5, ground, high, clip=True) if brighter else Normalize(low, high)
             for row, (key, images) in enumerate(shown.items()):
                 ax = axes[row, column]
-                draw_output(ax, images[column], norm)
+                left = float(np.nanmax(np.abs(images[column]))) if key == "residual" else 0.0
+                draw_output(ax, images[column], Normalize(-left, left) if left > 0 else norm)
+                if key.startswith("memory "):
+                    weight = pictures["memory weights"][column, int(key[-1]) - 1]
+                    ax.set_title(f"weight {weight:.2f}" if weight > 0 else "none", fontsize=7, pad=2)
                 if column == 0:
                     ax.set_ylabel(rows[key], rotation=0, ha="right", va="center", fontsize=9)
                 if row == 0:
@@ -158,6 +205,15 @@ class SuperpositionPart(Part):
             scale = ", each on the scale of its column" + (", faint things brightened" if image.ndim == 2 else "")
         figure.suptitle(f"unseen combinations{scale}", fontsize=10)
         return figure
+
+
+def _shown_memories(pictures: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The rows of the figure that show the best sum's strongest memories and what it leaves."""
+    if "sum" not in pictures:
+        return {}
+    memories = np.nan_to_num(pictures["memories"])
+    rows = {f"memory {k + 1}": memories[:, k] for k in range(memories.shape[1])}
+    return {**rows, "residual": pictures["output"] - np.nan_to_num(pictures["sum"])}
 
 
 def _input_side(inputs: DiagnosisInputs) -> tuple[list[Tensor], list[Superposition]]:
@@ -230,12 +286,60 @@ def _cell_rows(test: Superposition, inputs: DiagnosisInputs) -> Rows:
     ]
 
 
-def _remembered_row(found: NonnegativeSuperposition) -> dict[str, Any]:
-    """Medians over cells, and the share of blank outputs."""
-    shares = {"share": found.share, "unrelated": found.unrelated, "trained": found.trained}
-    truth = math.nan if found.truth is None else median(found.truth)
-    medians = {name: median(values) for name, values in shares.items()}
-    return {"n_cells": len(found.cells), **medians, "truth": truth, "blank": float(found.blank.mean())}
+def _evidence_arrays(outputs: Tensor, evidence: Evidence, pictured: np.ndarray) -> dict[str, np.ndarray]:
+    """Memories and weights of every classified cell, and the best sums of the pictured ones among them."""
+    memory = evidence.unseen.memory
+    arrays = {"memories/cells": memory.memory_cells, "memories/weights": memory.memory_weights}
+    place = {int(cell): row for row, cell in enumerate(evidence.unseen.cells)}
+    chosen = np.array([place[int(cell)] for cell in pictured if int(cell) in place], dtype=int)
+    if len(chosen) == len(pictured):
+        found = best_sums(outputs.flatten(1), evidence, chosen)
+        for name in ("sum", "memories"):
+            found[name] = found[name].reshape(*found[name].shape[:-1], *outputs.shape[1:])
+        arrays |= {f"pictures/{name}": array for name, array in found.items()}
+    return arrays
+
+
+def _class_rows(split: str, found: Classes, evidence: Evidence) -> Rows:
+    space = evidence.space
+    looked = evidence.unseen if split == "ood" else evidence.control
+    values = space.values(torch.from_numpy(found.cells)).tolist()
+    flat = np.maximum(looked.memory.flat, 1e-300)
+    nothing = np.full(len(found.cells), math.nan)
+    truth = looked.truth
+    columns = {
+        "relative_error": nothing if truth is None else truth.error,
+        "strength": nothing if truth is None else truth.strength,
+        "sum": _explained(looked.memory.sum, flat),
+        "single": _explained(looked.memory.single, flat),
+        "strangers": _explained(looked.memory.strangers, flat),
+        "form": nothing if truth is None else _explained(truth.form, flat),
+    }
+    shows = [f"shows_{name}" for name in space.names]
+    taken = {"cell", "split", "class", "options", "wrong_factor", "shown_value", "memory", *columns, *shows}
+    names = [f"value_{name}" if name in taken else name for name in space.names]
+    rows = []
+    for i, cell in enumerate(found.cells):
+        axis = int(found.wrong_axis[i])
+        factor = None if axis < 0 else list(space.factors.values())[axis]
+        rows.append({
+            "cell": int(cell),
+            **dict(zip(names, values[i])),
+            "split": split,
+            "class": str(found.classes[i]),
+            "options": " | ".join(found.options[i]),
+            "wrong_factor": "" if axis < 0 else space.names[axis],
+            "shown_value": "" if factor is None else factor.labels[int(found.wrong_value[i])],
+            "memory": int(found.memory[i]),
+            **{name: float(column[i]) for name, column in columns.items()},
+            **({} if found.values_right is None else dict(zip(shows, map(bool, found.values_right[i])))),
+        })  # fmt: skip
+    return rows
+
+
+def _explained(left: np.ndarray, flat: np.ndarray) -> np.ndarray:
+    """The share that is explained; NaN where there is no explanation."""
+    return np.where(np.isfinite(left), np.clip(1 - left / flat, 0, 1), np.nan)
 
 
 def _summary(test: Superposition) -> dict[str, Any]:

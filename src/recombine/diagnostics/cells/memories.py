@@ -1,0 +1,153 @@
+"""Which trained cells an unseen output may have been put together from.
+
+The *memories* of a cell are the trained cells that share at least one factor value with it, nearer relatives first:
+those that differ in fewer factors, and among these the ones fewer steps away. There is a budget per cell.
+
+A trained cell can be looked at as if it were unseen (`covered_by_hole`): the hold-out's own shape is centred on it, and
+the trained cells that it covers there do not count as memories.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from recombine.core.factors import FactorSpace
+from recombine.core.seeds import generator
+
+BUDGET = 64  # memories per cell
+
+
+@dataclass(frozen=True, eq=False)
+class Memories:
+    """Trained cells for each of some cells, as columns of a pool of trained cells.
+
+    Attributes:
+        column: Which of the pool, nearer relatives first; 0 where there are fewer.
+        exists: Whether there is one.
+    """
+
+    column: Int[Tensor, "cell memory"]
+    exists: Bool[Tensor, "cell memory"]
+
+
+def steps_apart(
+    space: FactorSpace, some: Int[Tensor, "cell factor"], others: Int[Tensor, "other factor"]
+) -> Int[Tensor, "cell other factor"]:
+    """Grid steps between cells, factor by factor: the short way round a cyclic factor, 0 or 1 for a categorical one."""
+    apart = (some[:, None] - others[None]).abs()
+    for axis, factor in enumerate(space.factors.values()):
+        if factor.kind == "cyclic":
+            apart[..., axis] = torch.minimum(apart[..., axis], factor.size - apart[..., axis])
+        elif factor.categorical:
+            apart[..., axis] = apart[..., axis].clamp_max(1)
+    return apart
+
+
+def choose_memories(
+    space: FactorSpace,
+    apart: Int[Tensor, "cell pool factor"],
+    allowed: Bool[Tensor, "cell pool"],
+    likeness: Float[Tensor, "cell pool"],
+    *,
+    budget: int = BUDGET,
+) -> Memories:
+    """The memories of each cell among the allowed cells of the pool.
+
+    Args:
+        space: The factor space.
+        apart: Steps between the cells and the pool, see `steps_apart`.
+        allowed: Which of the pool may be taken.
+        likeness: How much of the cell's output each of the pool explains.
+        budget: How many to take at most. Two thirds are the nearest ones; the rest are those of the others that are
+            most like the output.
+    """
+    differing = (apart > 0).sum(-1)
+    sizes = torch.tensor(space.shape, dtype=torch.float64)
+    order = differing + (apart / sizes).mean(-1)  # the mean is below 1
+    return _choose(order, likeness, allowed & (differing < space.n_factors), budget)
+
+
+def choose_strangers(
+    apart: Int[Tensor, "cell pool factor"],
+    allowed: Bool[Tensor, "cell pool"],
+    likeness: Float[Tensor, "cell pool"],
+    counts: Int[Tensor, " cell"],
+    *,
+    seed: int,
+) -> Memories:
+    """As many trained cells that share no value, drawn by seed.
+
+    Where memories had to be chosen, a third of the strangers are those most like the output, as it is with memories.
+    """
+    order = torch.rand(allowed.shape, generator=generator(seed, "strangers"), dtype=torch.float64)
+    most = int(counts.max())
+    likest = likeness if most >= BUDGET else torch.zeros_like(likeness)
+    found = _choose(order, likest, allowed & (apart > 0).all(-1), most)
+    enough = torch.arange(found.exists.shape[1]) < counts[:, None]
+    return Memories(found.column, found.exists & enough)
+
+
+def _choose(
+    order: Float[Tensor, "cell pool"],
+    likeness: Float[Tensor, "cell pool"],
+    wanted: Bool[Tensor, "cell pool"],
+    most: int,
+) -> Memories:
+    """The first two thirds by order, the others by likeness."""
+    count = min(most, int(wanted.sum(1).max()))
+    by_order = count if int(wanted.sum(1).max()) <= most else most - most // 3
+    first = torch.where(wanted, order, torch.inf).topk(by_order, dim=1, largest=False)
+    rest = wanted.scatter(1, first.indices, False)
+    likest = torch.where(rest, likeness, -torch.inf).topk(count - by_order, dim=1)
+    return Memories(
+        torch.cat([first.indices, likest.indices], dim=1),
+        torch.cat([first.values.isfinite(), likest.values.isfinite()], dim=1),
+    )
+
+
+def covered_by_hole(
+    space: FactorSpace,
+    unseen: Bool[Tensor, " grid"],
+    cells: Int[Tensor, "cell factor"],
+    pool: Int[Tensor, "pool factor"],
+    places: Int[Tensor, "cell factor"] | None = None,
+) -> Bool[Tensor, "cell pool"]:
+    """Which cells of the pool the hold-out covers when it is moved onto each of some cells, clipped to the grid.
+
+    The cell itself is always covered.
+
+    Args:
+        space: The factor space.
+        unseen: The hold-out.
+        cells: Positions of the cells.
+        pool: Positions of the pool.
+        places: The place in the hold-out that comes to lie on each cell; its centre if not given.
+    """
+    places = hole_centre(space, unseen).expand(len(cells), -1) if places is None else places
+    there = pool[None] - cells[:, None] + places[:, None]
+    inside = torch.ones(there.shape[:2], dtype=torch.bool)
+    for axis, factor in enumerate(space.factors.values()):
+        if factor.kind == "cyclic":
+            there[..., axis] %= factor.size
+        else:
+            inside &= (there[..., axis] >= 0) & (there[..., axis] < factor.size)
+            there[..., axis].clamp_(0, factor.size - 1)
+    held = unseen.reshape(space.shape)[tuple(there.unbind(-1))]
+    return (inside & held) | (pool[None] == cells[:, None]).all(-1)
+
+
+def hole_centre(space: FactorSpace, unseen: Bool[Tensor, " grid"]) -> Int[Tensor, " factor"]:
+    """The mean position of the held-out cells; the circular mean of a cyclic factor."""
+    at = space.coordinates(unseen.nonzero()[:, 0]).double()
+    centre = at.mean(0).round().long()
+    for axis, factor in enumerate(space.factors.values()):
+        if factor.kind == "cyclic":
+            turn = torch.exp(2j * np.pi * at[:, axis] / factor.size).mean()
+            if float(turn.abs()) > 1e-6:
+                centre[axis] = round(float(turn.angle()) / (2 * np.pi) * factor.size) % factor.size
+    return centre

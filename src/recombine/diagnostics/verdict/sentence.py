@@ -1,0 +1,135 @@
+"""The verdict as a sentence that can be quoted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from recombine.diagnostics.cells.classes import CellClass
+from recombine.diagnostics.verdict.kinds import Undecided, VerdictKind
+from recombine.diagnostics.verdict.verdict import Verdict
+
+FREQUENT = 0.1  # share of unseen cells from which a way of failing is mentioned
+PLURALS = {
+    CellClass.STRENGTH: "have the right form in the wrong strength",
+    CellClass.SUM: "are sums of trained outputs that share a factor value",
+    CellClass.COPY: "are copies of single trained outputs",
+    CellClass.MEAN: "are the mean of all trained outputs",
+    CellClass.BLANK: "are blank",
+    CellClass.VALUE: "show one factor with a wrong value",
+    CellClass.OTHER: "are wrong in another way",
+    CellClass.AMBIGUOUS: "can be explained in two ways equally well",
+}
+
+
+def sentence(verdict: Verdict) -> str:
+    """One or two sentences: what the model does, how often, and which factors fail."""
+    parts = [_SENTENCES[verdict.kind](verdict)]
+    if verdict.kind not in (VerdictKind.UNDECIDED, VerdictKind.COMPOSES):
+        parts.append(_factors(verdict))
+    return " ".join(part for part in parts if part)
+
+
+def percent(share: float) -> str:
+    """A share in percent."""
+    return "an unknown share" if math.isnan(share) else f"{100 * share:.0f} %"
+
+
+def _interval(verdict: Verdict) -> str:
+    low, high = verdict.interval
+    return f" [{100 * low:.0f}, {100 * high:.0f}]"
+
+
+def _right(verdict: Verdict) -> str:
+    trained = verdict.trained.get(CellClass.RIGHT, 0.0)
+    return (
+        f"{percent(verdict.right)}{_interval(verdict)} of the {verdict.unseen_cells} unseen combinations are right "
+        f"({percent(trained)} of trained ones)"
+    )
+
+
+def _composes(verdict: Verdict) -> str:
+    how = ""
+    if verdict.blurred or verdict.noisy:
+        kind = "blurred" if verdict.blurred else "inexact"
+        errors = f"{verdict.id_error:.2g} on trained, {verdict.ood_error:.2g} on unseen combinations"
+        how = f"; all outputs are {kind} (relative error {errors})"
+    elif abs(math.log(verdict.strength)) > math.log(1.2):
+        how = f"; all outputs have {verdict.strength:.2g} times the truth's contrast"
+    return f"The model composes: {_right(verdict)}{how}."
+
+
+def _partly(verdict: Verdict) -> str:
+    return f"The model partly composes: {_right(verdict)}; of all unseen outputs {_others(verdict)}."
+
+
+def _others(verdict: Verdict) -> str:
+    """The ways of failing that are frequent, the most frequent first."""
+    found = sorted(((s, c) for c, s in verdict.unseen.items() if c in PLURALS), key=lambda pair: -pair[0])
+    named = [f"{percent(share)} {PLURALS[one]}" for share, one in found if share >= FREQUENT]
+    return joined(named or [f"{percent(share)} {PLURALS[one]}" for share, one in found[:1]])
+
+
+def joined(words: Sequence[str]) -> str:
+    """Words as a list in a sentence."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _failing(what: str) -> Callable[[Verdict], str]:
+    def told(verdict: Verdict) -> str:
+        known = "" if math.isnan(verdict.right) else f"; {percent(verdict.right)}{_interval(verdict)} are right"
+        return f"The model {what}: of {verdict.unseen_cells} unseen outputs {_others(verdict)}{known}."
+
+    return told
+
+
+def _not_learnt(verdict: Verdict) -> str:
+    trained = verdict.trained.get(CellClass.RIGHT, 0.0)
+    return (
+        f"The trained combinations are not learnt: {percent(trained)} of them are right (relative error "
+        f"{verdict.id_error:.2g}), so that unseen ones say nothing about composition."
+    )
+
+
+def _undecided(verdict: Verdict) -> str:
+    assert verdict.reason is not None
+    said = verdict.reason.meaning
+    if verdict.reason is Undecided.TOO_FEW_CELLS:
+        said += f" ({verdict.unseen_cells}, at least {verdict.thresholds.fewest} are needed)"
+    if verdict.reason is Undecided.NO_TRUTH and verdict.unseen_cells:
+        sums = percent(verdict.unseen.get(CellClass.SUM, 0.0))
+        trained = percent(verdict.trained.get(CellClass.SUM, 0.0))
+        said += f" ({sums} of the unseen outputs look like sums of trained ones, and so do {trained} of trained ones)"
+    return f"No verdict: {said}."
+
+
+def _factors(verdict: Verdict) -> str:
+    """Which factors are right and which fail, if both occur."""
+    fails = [row.factor for row in verdict.factors if row.fails]
+    works = [row.factor for row in verdict.factors if not row.fails]
+    if not fails or not works:
+        return ""
+    one = len(works) == 1
+    if verdict.kind is VerdictKind.NOT_LEARNT:
+        return f"{joined(works).capitalize()} {'is' if one else 'are'} learnt, {joined(fails)} {_be(fails)} not."
+    return f"{joined(works)} {'composes' if one else 'compose'}, {joined(fails)} {_do(fails)} not."
+
+
+def _be(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _do(names: Sequence[str]) -> str:
+    return "does" if len(names) == 1 else "do"
+
+
+_SENTENCES: dict[VerdictKind, Callable[[Verdict], str]] = {
+    VerdictKind.COMPOSES: _composes,
+    VerdictKind.PARTLY: _partly,
+    VerdictKind.SUPERPOSES: _failing("superposes"),
+    VerdictKind.COPIES: _failing("copies"),
+    VerdictKind.COLLAPSES: _failing("collapses on unseen combinations"),
+    VerdictKind.FAILS: _failing("fails on unseen combinations, but neither by superposing nor by copying"),
+    VerdictKind.NOT_LEARNT: _not_learnt,
+    VerdictKind.UNDECIDED: _undecided,
+}

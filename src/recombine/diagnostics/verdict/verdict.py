@@ -1,0 +1,117 @@
+"""The verdict with the numbers it rests on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from recombine.diagnostics.cells.classes import CellClass
+from recombine.diagnostics.cells.thresholds import Thresholds
+from recombine.diagnostics.verdict.kinds import Undecided, VerdictKind
+
+
+@dataclass(frozen=True)
+class FactorValues:
+    """How often outputs show the right value of one factor.
+
+    Attributes:
+        factor: Its name.
+        unseen: Share of unseen cells.
+        trained: Share of trained cells.
+        fails: Whether unseen cells mostly show wrong values, or trained cells do already.
+    """
+
+    factor: str
+    unseen: float
+    trained: float
+    fails: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a model does with unseen combinations.
+
+    Attributes:
+        kind: In a word or two.
+        sentence: In a sentence, with the main numbers.
+        reason: Why it is undecided; None if it is not.
+        unseen_cells, trained_cells: How many cells were classified; trained ones as if they were unseen.
+        right: Share of unseen cells that are right; NaN if that is not known.
+        interval: Its 95 % interval, cells being a sample of all combinations (Wilson), or over runs if there are
+            several.
+        unseen, trained: Share of the cells in each class that occurs.
+        manner: The most frequent class among unseen cells that are not right; None if all are.
+        factors: A row per factor; empty without truth.
+        id_error, ood_error: Mean squared error over the truth's variance.
+        strength: Contrast of trained outputs relative to the truth; 1 if it is the same.
+        blurred: Whether trained outputs lack the truth's fine detail.
+        noisy: Whether trained outputs differ from the truth in another way, by more than the threshold `right`.
+        runs: How many runs it is about.
+        thresholds: What the numbers were compared with.
+    """
+
+    kind: VerdictKind
+    sentence: str
+    reason: Undecided | None = None
+    unseen_cells: int = 0
+    trained_cells: int = 0
+    right: float = math.nan
+    interval: tuple[float, float] = (math.nan, math.nan)
+    unseen: Mapping[CellClass, float] = field(default_factory=dict)
+    trained: Mapping[CellClass, float] = field(default_factory=dict)
+    manner: CellClass | None = None
+    factors: tuple[FactorValues, ...] = ()
+    id_error: float = math.nan
+    ood_error: float = math.nan
+    strength: float = math.nan
+    blurred: bool = False
+    noisy: bool = False
+    runs: int = 1
+    thresholds: Thresholds = field(default_factory=Thresholds)
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """The factors that fail."""
+        return tuple(row.factor for row in self.factors if row.fails)
+
+    @property
+    def explanation(self) -> str:
+        """The sentence."""
+        return self.sentence
+
+    def __str__(self) -> str:
+        return f"{self.kind}. {self.sentence}"
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-able; NaN becomes null."""
+        content = asdict(self)
+        content["failing"] = list(self.failing)
+        return {key: _plain(value) for key, value in content.items()}
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Verdict:
+        """What `to_json` made."""
+        fields = {key: value for key, value in given.items() if key != "failing"}
+        numbers = ("right", "id_error", "ood_error", "strength")
+        fields |= {name: math.nan if fields[name] is None else fields[name] for name in numbers}
+        fields["kind"] = VerdictKind(fields["kind"])
+        fields["reason"] = None if fields["reason"] is None else Undecided(fields["reason"])
+        fields["manner"] = None if fields["manner"] is None else CellClass(fields["manner"])
+        fields["interval"] = tuple(math.nan if end is None else end for end in fields["interval"])
+        for side in ("unseen", "trained"):
+            fields[side] = {CellClass(name): share for name, share in fields[side].items()}
+        fields["factors"] = tuple(FactorValues(**row) for row in fields["factors"])
+        fields["thresholds"] = Thresholds(**fields["thresholds"])
+        return cls(**fields)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, VerdictKind | Undecided | CellClass) else value
