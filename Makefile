@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo reproduce test test-long lint bench fault-test clean
+.PHONY: demo reproduce test test-long lint bench fault-test docs docs-serve clean
 
 demo: $(READY)
 	$(BIN)/recombine demo --out demo
@@ -42,5 +42,17 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(READY)
 
+# The site: strict, so that a broken link or a wrong docstring fails. It opens from disk: site/index.html.
+docs: $(VENV)/.docs-ready
+	$(BIN)/python -m tools.generated_docs --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+docs-serve: $(VENV)/.docs-ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+$(VENV)/.docs-ready: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $(VENV)/.docs-ready
+
 clean:
-	rm -rf $(VENV) demo reproduction runs bench.json
+	rm -rf $(VENV) demo reproduction runs site bench.json

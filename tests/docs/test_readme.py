@@ -5,14 +5,14 @@ from pathlib import Path
 
 import matplotlib
 import pytest
-import torch
-from torch import nn
+from tools.generated_docs import PACKAGES, pages
 
 import recombine as rc
 from recombine.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+QUICK_START = (ROOT / "docs/quick-start.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -25,23 +25,28 @@ def few_steps(monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_the_python_examples_run(few_steps):
-    first, second = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def test_the_python_example_runs(few_steps):
+    [example] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names: dict = {}
-    exec(first, names)
-    assert len(first.strip().splitlines()) <= 10
+    exec(example, names)
+    assert len(example.strip().splitlines()) <= 10
     assert (few_steps / "landscape.png").stat().st_size > 1000
     assert names["run"].scores.summary()["id", "mse"].cells == 495
-    names["any_module"] = nn.Sequential(nn.Linear(56, 784), nn.Unflatten(1, (28, 28)))
-    names["codes"] = torch.zeros(2, 56)
-    exec(second, names)
+
+
+def test_the_quick_start_runs(few_steps):
+    names: dict = {}
+    for example in re.findall(r"```python\n(.*?)```", QUICK_START, re.DOTALL):
+        exec(example, names)
     assert [run.seed for run in names["runs"]] == list(range(8))
 
 
 def test_the_shell_examples_are_valid(few_steps):
     from typer.testing import CliRunner
 
-    commands = [line.split("#")[0].split() for line in README.splitlines() if line.startswith("recombine ")]
+    commands = [
+        line.split("#")[0].split() for line in (README + QUICK_START).splitlines() if line.startswith("recombine ")
+    ]
     assert len(commands) >= 4
     for _, *words in commands:
         dry = ["--dry-run"] if words[0] in ("train", "sweep") and "--dry-run" not in words else []
@@ -49,19 +54,20 @@ def test_the_shell_examples_are_valid(few_steps):
         assert result.exit_code == 0, (words, result.output)
 
 
-def test_every_kind_is_listed():
-    from recombine.runs.config import GROUPS
-
-    for group, family in GROUPS.items():
-        [row] = [line for line in README.splitlines() if line.startswith(f"| `{group}` |")]
-        for kind in family.models:
-            assert f"`{kind}`" in row, (group, kind)
+def test_generated_pages_are_up_to_date():
+    for page, text in pages().items():
+        assert page.read_text(encoding="utf-8") == text, f"run `python -m tools.generated_docs` ({page.name})"
 
 
-def test_the_tree_names_what_exists():
+def test_the_tree_names_the_packages():
     tree = re.findall(r"```\n(src/recombine/.*?)```", README, re.DOTALL)[0]
-    for name in re.findall(r"(?:^|\s{2,})(\w+(?:\.py|/))(?=\s)", tree):
-        assert (ROOT / "src/recombine" / name).exists() or (ROOT / name).exists(), name
+    named = re.findall(r"^(?:  )?(\w+)/", tree, re.MULTILINE)
+    assert [name for name in named if name in PACKAGES] == list(PACKAGES)
+    assert {path.name for path in (ROOT / "src/recombine").iterdir() if (path / "__init__.py").exists()} == {*PACKAGES}
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 120
 
 
 def test_the_demo_table_has_numbers():

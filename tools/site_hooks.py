@@ -1,0 +1,23 @@
+"""What MkDocs does not do by itself: formulas become MathML, so that the site needs no script for them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+FENCE = re.compile(r"(^```.*?^```[ ]*$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
+FORMULA = re.compile(r"\$\$(?P<block>.+?)\$\$|(?<![\\$\w])\$(?P<inline>[^$\n]+(?:\n[^$\n]+)?)\$(?!\w)", re.DOTALL)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Replace $…$ and $$…$$ outside code by MathML."""
+    parts = FENCE.split(markdown)
+    return "".join(part if i % 2 else FORMULA.sub(_mathml, part) for i, part in enumerate(parts))
+
+
+def _mathml(found: re.Match[str]) -> str:
+    from latex2mathml.converter import convert
+
+    if found["block"]:
+        return f"\n{convert(found['block'].strip(), display='block')}\n"
+    return convert(" ".join(found["inline"].split()))
