@@ -95,8 +95,8 @@ def test_effects_are_means_over_the_gap_of_the_single_digit():
         row("one", 1, True, 0.01, 0.1, 0.5), row("several", 0, True, 5.0, 5.0, 0.0),
     ]  # fmt: skip
     found = effects(PartResult("rotation", {"scores": [], "angles": table}))
-    assert found["C13.nearer"] == pytest.approx({0: 1.0, 1: -1.0})
-    assert found["C13.alike"] == pytest.approx({0: 0.95, 1: 0.5})
+    assert found["C13.nearer"].values == pytest.approx({0: 1.0, 1: -1.0})
+    assert found["C13.alike"].values == pytest.approx({0: 0.95, 1: 0.5})
 
 
 def write_idx(folder, images: torch.Tensor, labels: list[int]) -> None:
