@@ -16,8 +16,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def _mathml(found: re.Match[str]) -> str:
-    from latex2mathml.converter import convert
+    from latex2mathml.converter import convert  # pyright: ignore[reportMissingImports] (extra `docs`)
 
     if found["block"]:
         return f"\n{convert(found['block'].strip(), display='block')}\n"
-    return convert(" ".join(found["inline"].split()))
+    return f"<span>{convert(' '.join(found['inline'].split()))}</span>"  # a line may not start with <math>

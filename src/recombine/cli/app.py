@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import recombine
-from recombine.cli import data, demo, diagnose, plugins, report, reproduce, runs, sweep, train
+from recombine.cli import data, demo, diagnose, doctor, plugins, report, reproduce, runs, sweep, train
 from recombine.cli.command import run_app
 
 app = typer.Typer(
@@ -30,7 +30,7 @@ def root(
         raise typer.Exit
 
 
-for module in (demo, train, runs, data, diagnose, sweep, reproduce, report, plugins):
+for module in (demo, train, runs, data, diagnose, sweep, reproduce, report, plugins, doctor):
     module.register(app)
 
 
