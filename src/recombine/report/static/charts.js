@@ -186,7 +186,7 @@ function scatterChart({ metrics, points: all }) {
     const { name, label, log } = metrics[chosen];
     const shown = all
       .filter((p) => p.values[name] && !hidden.has(p.series))
-      .map((p) => ({ ...p, id: p.values[name][0], ood: p.values[name][1] }));
+      .map((p) => Object.assign({}, p, { id: p.values[name][0], ood: p.values[name][1] }));
     const [low, high] = limits(shown.map((p) => [p.id, p.ood]));
     const written = log && high / low >= 10 ? ".0e" : (v) => number(v); // within a decade one digit does not tell ticks apart
     const axis = { type: log ? "log" : "linear", grid: true, tickFormat: written };

@@ -18,14 +18,10 @@ function mapRows(group) {
       rows.get(kind).titles.set(Math.max(factor, 0), title);
     }
   }
-  return [...rows.values()].map((row, i) => ({
-    map: MAP_COLOURS[i % MAP_COLOURS.length],
-    about: "",
-    title: row.kind,
-    ...MAP_NOTES[row.kind],
-    ...row,
-    byFactor: row.titles.size > 1,
-  }));
+  return [...rows.values()].map((row, i) => {
+    const plain = { map: MAP_COLOURS[i % MAP_COLOURS.length], about: "", title: row.kind };
+    return Object.assign(plain, MAP_NOTES[row.kind], row, { byFactor: row.titles.size > 1 });
+  });
 }
 
 function buildLayers() {
