@@ -1,4 +1,4 @@
-"""The command `recombine diagnose`: a stored run, or a model of one's own."""
+"""The command `recombine diagnose`: a stored run, or your own model."""
 
 from __future__ import annotations
 
