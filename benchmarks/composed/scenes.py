@@ -1,0 +1,174 @@
+"""Small scenes, each as pictures over a factor grid. Which ones were looked at in design is in test.yaml."""
+
+from __future__ import annotations
+
+import colorsys
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+import recombine as rc
+from recombine.core.scenes.mnist import packaged_digits
+
+Image = Float[np.ndarray, "..."]
+SOFT = 4  # sub-pixels per pixel and axis: edges are averaged over them
+
+
+def _grid(side: int) -> tuple[Image, Image]:
+    """Columns and rows of sub-pixel centres, in pixels from the image's centre."""
+    at = (np.arange(side * SOFT) + 0.5) / SOFT - side / 2
+    return np.meshgrid(at, at)
+
+
+def _pooled(mask: Image) -> Image:
+    side = len(mask) // SOFT
+    return mask.reshape(side, SOFT, side, SOFT).mean((1, 3))
+
+
+def glyph(name: str, side: int, x: float, y: float, radius: float, angle: float = 0.0) -> Image:
+    """A filled shape with soft edges, its centre x to the right of the image's and y below it, in pixels."""
+    u, v = _grid(side)
+    u, v = u - x, v - y
+    turn = math.radians(angle)
+    u, v = u * math.cos(turn) + v * math.sin(turn), v * math.cos(turn) - u * math.sin(turn)
+    distance = np.hypot(u, v)
+    thick = 0.36 * radius
+    inside = {
+        "disc": distance <= radius,
+        "square": np.maximum(abs(u), abs(v)) <= 0.86 * radius,
+        "triangle": (v <= 0.8 * radius) & (v >= 2 * abs(u) - radius),
+        "cross": (np.minimum(abs(u), abs(v)) <= thick) & (np.maximum(abs(u), abs(v)) <= radius),
+        "ring": (distance <= radius) & (distance >= 0.5 * radius),
+        "bar": (abs(v) <= thick) & (abs(u) <= radius),
+        "l": ((abs(u + 0.6 * radius) <= thick) & (abs(v) <= radius))
+        | ((abs(v - 0.65 * radius) <= thick) & (abs(u) <= radius)),
+        "t": ((abs(u) <= thick) & (abs(v) <= radius)) | ((abs(v + 0.65 * radius) <= thick) & (abs(u) <= radius)),
+        "h": (abs(abs(u) - 0.65 * radius) <= thick) & (abs(v) <= radius) | ((abs(v) <= thick) & (abs(u) <= radius)),
+    }[name]
+    return _pooled(inside.astype(float))
+
+
+def hue(share: float) -> Image:
+    return np.array(colorsys.hsv_to_rgb(share, 0.9, 1.0)).reshape(3, 1, 1)
+
+
+def pictures(space: rc.FactorSpace, draw: Callable[..., Image]) -> Float[np.ndarray, "cell ..."]:
+    """A picture per cell, in the order of the grid; `draw` gets the positions of the factors' values."""
+    return np.stack([draw(*at) for at in itertools.product(*map(range, space.shape))]).astype(np.float32)
+
+
+Drawn = tuple[rc.FactorSpace, Float[np.ndarray, "cell ..."]]
+
+
+def shapes() -> Drawn:
+    space = rc.FactorSpace(shape=4, x=9, hue=5)
+    names = ("disc", "square", "triangle", "cross")
+    return space, pictures(space, lambda s, x, h: hue(h / 5) * glyph(names[s], 24, 2 * x - 8, 0, 3.5))
+
+
+def digits() -> Drawn:
+    """Handwritten digits, 14 × 14 pixels each, moved over 26 × 26 pixels."""
+    space = rc.FactorSpace(digit=4, x=7, y=7)
+    small = packaged_digits().numpy()[[1, 2, 4, 7]].reshape(4, 14, 2, 14, 2).mean((2, 4)) / 255
+
+    def draw(digit: int, x: int, y: int) -> Image:
+        image = np.zeros((26, 26))
+        image[2 * y : 2 * y + 14, 2 * x : 2 * x + 14] = small[digit]
+        return image
+
+    return space, pictures(space, draw)
+
+
+def letters() -> Drawn:
+    """Tinted letters that move up and down, on a grey ground."""
+    space = rc.FactorSpace(letter=3, y=8, tint=4)
+
+    def draw(letter: int, y: int, tint: int) -> Image:
+        mask = glyph("lth"[letter], 24, 0, 2 * y - 7, 4.0)
+        return 0.4 + mask * (hue(0.1 + tint / 4) - 0.4)
+
+    return space, pictures(space, draw)
+
+
+def lamps() -> Drawn:
+    """A ring that moves in both directions and has one of five brightnesses."""
+    space = rc.FactorSpace(x=8, y=8, brightness=5)
+    return space, pictures(space, lambda x, y, b: (b + 1) / 5 * glyph("ring", 24, 2 * x - 7, 2 * y - 7, 4.0))
+
+
+def balls() -> Drawn:
+    """Two discs on white that move up and down, side by side (half the size of Lachapelle et al. 2023)."""
+    space = rc.FactorSpace(y1=12, y2=12)
+    colours = [np.array(c).reshape(3, 1, 1) / 255 for c in ((2, 156, 154), (222, 100, 100))]
+
+    def draw(y1: int, y2: int) -> Image:
+        image = np.ones((3, 32, 32))
+        for colour, x, y in zip(colours, (-8, 8), (y1, y2)):
+            image += glyph("disc", 32, x, 2 * y - 11, 5.0) * (colour - 1)
+        return image
+
+    return space, pictures(space, draw)
+
+
+def sprites() -> Drawn:
+    """Two sprites on black that never overlap: each has a shape and a height."""
+    space = rc.FactorSpace(shape1=3, y1=6, shape2=3, y2=6)
+    names = ("square", "ring", "t")
+
+    def draw(s1: int, y1: int, s2: int, y2: int) -> Image:
+        one = hue(0.1) * glyph(names[s1], 24, -6, 3 * y1 - 7.5, 3.5)
+        return one + hue(0.6) * glyph(names[s2], 24, 6, 3 * y2 - 7.5, 3.5)
+
+    return space, pictures(space, draw)
+
+
+def occluded() -> Drawn:
+    """An opaque disc in front of an opaque square; both move along one line."""
+    space = rc.FactorSpace(x1=9, x2=9)
+
+    def draw(x1: int, x2: int) -> Image:
+        front, back = glyph("disc", 24, 2 * x1 - 8, 0, 4.0), glyph("square", 24, 2 * x2 - 8, 0, 4.0)
+        return front * hue(0.1) + (1 - front) * back * hue(0.6)
+
+    return space, pictures(space, draw)
+
+
+def rotated() -> Drawn:
+    space = rc.FactorSpace(angle=8, x=8)
+    return space, pictures(space, lambda a, x: glyph("l", 24, 2 * x - 7, 0, 4.0, angle=45.0 * a))
+
+
+def sized() -> Drawn:
+    space = rc.FactorSpace(size=6, shape=4, x=7)
+    names = ("disc", "square", "triangle", "cross")
+    return space, pictures(space, lambda r, s, x: glyph(names[s], 24, 2 * x - 6, 0, 2.0 + 0.5 * r))
+
+
+def bump(side: int, sigma: float, *, inverted: bool = False) -> Callable[[], Drawn]:
+    def drawn() -> Drawn:
+        space = rc.FactorSpace(x=side, y=side)
+        scene = rc.scenes.Bump(space, sigma=sigma, inverted=inverted)
+        return space, scene(space.values(torch.arange(len(space)))).numpy()
+
+    return drawn
+
+
+SCENES: dict[str, Callable[[], Drawn]] = {
+    "shapes": shapes,
+    "bump_28": bump(28, 1.0),
+    "inverted_bump_28": bump(28, 1.0, inverted=True),
+    "digits": digits,
+    "letters": letters,
+    "lamps": lamps,
+    "bump_24": bump(24, 1.3),
+    "inverted_bump_20": bump(20, 1.2, inverted=True),
+    "balls": balls,
+    "sprites": sprites,
+    "occluded": occluded,
+    "rotated": rotated,
+    "sized": sized,
+}
