@@ -18,6 +18,7 @@ from recombine.core.errors import InputError
 from recombine.core.factors import Factor, FactorSpace
 from recombine.core.registry import Count, Width
 from recombine.core.scenes.scene import SCENES, Scene
+from recombine.core.scenes.structure import Composition, Structure
 
 POSITIONS = ("x", "y")
 LOOKS = ("size", "brightness")
@@ -86,6 +87,15 @@ class Bump(Scene):
                     f"Factor {name!r} counts pixels from 0, and {pixels} pixels do not hold its values "
                     f"{factor.low:g} … {factor.high:g}. Let it start at 0, or give the scene more rows or columns."
                 )
+
+    @property
+    def structure(self) -> Structure | None:
+        """A product of x and y, of rank 2 if inverted. A factor `size` acts on both: the three are one block."""
+        coupled = "size" in self.space.names
+        places = tuple(name for name in self.space.names if name != "brightness")
+        blocks = [places] if coupled else [(name,) for name in places]
+        blocks += [("brightness",)] if "brightness" in self.space.names else []
+        return Structure(Composition.PRODUCT, tuple(blocks), 1 + self.inverted) if len(blocks) > 1 else None
 
     def __call__(
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
@@ -160,6 +170,13 @@ class Stripe(Bump):
     ) -> None:
         super().__init__(space, sigma=sigma, inverted=inverted, pixel_centres=pixel_centres, rows=rows, columns=columns)
         self.factor = factor
+
+    @property
+    def structure(self) -> Structure | None:
+        """That of a bump; but a function of a single block has rank 1 whatever is added to it."""
+        known = super().structure
+        alone = known is not None and self.inverted and "brightness" not in self.space.names
+        return Structure(known.composition, known.blocks, 1) if known is not None and alone else known
 
     def __call__(
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None

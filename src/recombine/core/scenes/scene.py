@@ -13,6 +13,7 @@ from torch import Tensor
 from recombine.core.factors import FactorSpace
 from recombine.core.images import image_axes
 from recombine.core.registry import Family
+from recombine.core.scenes.structure import Structure
 
 SCENES = Family("scene", (FactorSpace,))
 LONGEST = 60  # signs of a parameter in a repr; images are parameters too
@@ -48,6 +49,11 @@ class Scene(ABC):
     example: ClassVar[dict[str, Any] | None] = {"x": 12, "y": 9}
     factors_from_data: ClassVar[bool] = False
     test_cells: Bool[np.ndarray, ...] | None = None
+
+    @property
+    def structure(self) -> Structure | None:
+        """How blocks of factors compose the image; None if they do not, or if it is not known."""
+        return None
 
     @classmethod
     def completed(cls, config: Mapping[str, Any], factors: Any) -> tuple[dict[str, Any], Any]:

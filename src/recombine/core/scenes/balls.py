@@ -1,0 +1,128 @@
+"""Coloured balls that add up or hide one another (Lachapelle et al. 2023)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float, Real
+from torch import Tensor
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.core.registry import Count, Width
+from recombine.core.scenes.drawing import COLOURS, hue_colour, in_chunks, painted
+from recombine.core.scenes.objects import SceneObject, image_side
+from recombine.core.scenes.scene import SCENES, Scene
+from recombine.core.scenes.structure import Composition, Structure
+
+PUBLISHED = ((2 / 255, 156 / 255, 154 / 255), (222 / 255, 100 / 255, 100 / 255))
+SHARE = 20 / 64  # diameter of a published ball, of the image's side
+
+
+@SCENES.register("balls")
+class Balls(Scene):
+    """Balls of one size, each in its own colour, at (x1, y1), (x2, y2), …: an additive scene in colour.
+
+    Without occlusion the image is ground + Σ_k α_k · (colour_k − ground), also where balls overlap; with it, a ball
+    hides those before it. The published scene has y1 and y2 in 64×64 pixels: x of ball k of K is fixed at (k − ½)/K of
+    the width. A ball whose factors are absent is not drawn; along a single absent place it becomes a band.
+
+    Args:
+        space: Factors x1, y1, x2, y2, …, in pixels (y upwards); each ball has one or both.
+        rows: Image height; unless given, as high as the places y need, or as it is wide.
+        columns: Image width, by x.
+        diameter: Of a ball; 20/64 of the shorter side unless given.
+        edge: Pixels over which an edge rises from 0 to 1.
+        occlusion: A ball hides those before it, instead of adding to them.
+        ground: The colour behind, "white" as published or "black".
+    """
+
+    row_0 = "bottom"
+    has_absent = True
+    example: ClassVar[dict[str, Any] | None] = {
+        name: {"kind": "discrete", "size": 4, "low": 2.0, "step": 2.0} for name in ("y1", "y2")
+    }
+
+    def __init__(
+        self,
+        space: FactorSpace,
+        rows: Count | None = None,
+        columns: Count | None = None,
+        diameter: Width | None = None,
+        edge: Width = 1.0,
+        occlusion: bool = False,
+        ground: Literal["white", "black"] = "white",
+    ) -> None:
+        suffixes = numbered(space, ("x", "y"), "Balls")
+        high, wide = (image_side(space, [axis + k for k in suffixes]) for axis in ("y", "x"))
+        rows, columns = rows or high or columns or wide, columns or wide or rows or high
+        assert rows is not None
+        assert columns is not None
+        self.space, self.occlusion = space, occlusion
+        self.output_shape = (3, rows, columns)
+        self.inverted = ground == "white"
+        self.ground = COLOURS[ground]
+        count = len(suffixes)
+        others = hue_colour(torch.arange(len(PUBLISHED), count) / count + 0.5).tolist()
+        self.colours = [*PUBLISHED, *others][:count]
+        diameter = min(rows, columns) * SHARE if diameter is None else diameter
+        self.balls = [
+            SceneObject(
+                space,
+                (rows, columns),
+                suffix=suffix,
+                place=((index + 0.5) / count * columns - 0.5, None),
+                diameter=diameter,
+                edge=edge,
+                colour=colour,
+            )
+            for index, (suffix, colour) in enumerate(zip(suffixes, self.colours))
+        ]
+        self.value_range = (0.0, 1.0) if occlusion else self._range()
+
+    def _range(self) -> tuple[float, float]:
+        """Between which numbers a sum of overlapping balls lies."""
+        ground, changes = torch.tensor(self.ground), torch.tensor(self.colours) - torch.tensor(self.ground)
+        low, high = (ground + changes.clamp(**bound).sum(0) for bound in ({"max": 0}, {"min": 0}))
+        return min(0.0, float(low.min())), max(1.0, float(high.max()))
+
+    @property
+    def structure(self) -> Structure:
+        composition = Composition.OCCLUDING if self.occlusion else Composition.ADDITIVE
+        return Structure(composition, tuple(ball.factors for ball in self.balls))
+
+    def __call__(
+        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+    ) -> Float[Tensor, "*shape 3 row column"]:
+        return in_chunks(self._draw, self.space.checked(values), present, self.output_shape)
+
+    def _draw(self, values: Tensor, present: Tensor | None) -> Tensor:
+        ground = values.new_tensor(self.ground)[:, None, None]
+        image = ground.expand(*values.shape[:-1], *self.output_shape)
+        for ball in self.balls:
+            alpha, colour, shown = ball.alpha(values, present), ball.colour(values, present), ball.shown(present)
+            alpha = alpha if shown is None else alpha * shown
+            if self.occlusion:
+                image = painted(image, alpha, colour)
+            else:
+                image = image + alpha.unsqueeze(-3) * (colour[..., None, None] - ground)
+        return image
+
+
+def numbered(space: FactorSpace, properties: tuple[str, ...], what: str) -> list[str]:
+    """The numbers "1", "2", … of a scene's objects, from the names of its factors: x1, y1, x2, …"""
+    found: dict[str, str] = {}
+    for name in space.names:
+        match = re.fullmatch(rf"({'|'.join(properties)})([1-9]\d?)", name)
+        if match is None:
+            raise InputError(
+                f"{what} have factors named by property and number, such as {properties[0]}1 and {properties[1]}2; "
+                f"properties: {', '.join(properties)}. Got {name!r}."
+            )
+        found[match[2]] = name
+    suffixes = sorted(found, key=int)
+    if suffixes != [str(k + 1) for k in range(len(suffixes))]:
+        raise InputError(f"{what} are numbered from 1 without gaps. Got factors {', '.join(space.names)}.")
+    return suffixes

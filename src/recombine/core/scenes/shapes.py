@@ -1,0 +1,129 @@
+"""A coloured shape on a ground."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float, Real
+from torch import Tensor
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.core.registry import Count, Width
+from recombine.core.scenes.drawing import COLOURS, in_chunks, painted
+from recombine.core.scenes.objects import (
+    PROPERTIES,
+    SceneObject,
+    check_factors,
+    check_names,
+    image_side,
+    named_colours,
+)
+from recombine.core.scenes.scene import SCENES, Scene
+from recombine.core.scenes.structure import Composition, Structure
+
+ShapeName = Literal["circle", "square", "triangle", "cross"]
+BACKGROUND = "background"
+SIDE = 32  # pixels of an image axis along which nothing moves
+
+
+@SCENES.register("shapes")
+class Shapes(Scene):
+    """A shape at (x, y) with a size and a colour, in colour (3, row, column); any subset of the factors.
+
+    Factors: `shape` (labels circle, square, triangle, cross, or a number of them), `x` and `y` in pixels (y upwards),
+    `size` in pixels, `colour` (labels, see `recombine.core.scenes.drawing.COLOURS`) or `hue` in turns of the colour
+    circle, `background` (labels of colours). Two published scenes are settings of it:
+
+    - concepts (Park et al. 2024): shape=["circle", "triangle"], x, y, two sizes, two colours and two backgrounds,
+      32×32 pixels.
+    - xyobject (Michlo's disent): x and y of 25 values, size=[7, 9, 11, 13, 15], hue of 24 values, 64×64 pixels,
+      squares.
+
+    Args:
+        space: The factors.
+        rows: Image height; unless given, as high as the places y need, 32 if y is no factor.
+        columns: Image width, by x.
+        diameter: Width and height of the shape without factor `size`; a third of the shorter side unless given.
+        edge: Pixels over which an edge rises from 0 to 1.
+        shape: The shape without factor `shape`.
+        colour: The colour without factors `colour` and `hue`.
+        ground: The colour behind without factor `background`.
+    """
+
+    row_0 = "bottom"
+    example: ClassVar[dict[str, Any] | None] = {
+        "shape": ["circle", "square", "triangle", "cross"],
+        "x": {"kind": "discrete", "size": 3, "low": 2.0, "step": 2.0},
+        "y": {"kind": "discrete", "size": 2, "low": 2.0, "step": 3.0},
+        "hue": {"kind": "cyclic", "size": 2, "low": 0.0, "step": 0.5},
+    }
+
+    def __init__(
+        self,
+        space: FactorSpace,
+        rows: Count | None = None,
+        columns: Count | None = None,
+        diameter: Width | None = None,
+        edge: Width = 1.0,
+        shape: ShapeName = "circle",
+        colour: str = "white",
+        ground: str = "black",
+    ) -> None:
+        check_factors(space, (*PROPERTIES, BACKGROUND), "A scene of shapes")
+        check_names([colour, ground], COLOURS, "colour")
+        rows, columns = rows or image_side(space, ["y"]) or SIDE, columns or image_side(space, ["x"]) or SIDE
+        self.space = space
+        self.output_shape = (3, rows, columns)
+        self.has_absent = "shape" not in space.names
+        self.inverted = sum(COLOURS[ground]) > sum(COLOURS[colour])
+        self.ground = COLOURS[ground]
+        self.object = SceneObject(
+            space,
+            (rows, columns),
+            diameter=min(rows, columns) / 3 if diameter is None else diameter,
+            edge=edge,
+            shape=shape,
+            colour=COLOURS[colour],
+        )
+        if BACKGROUND in space.names:
+            if not space.factors[BACKGROUND].categorical:
+                raise InputError(f"Factor 'background' takes labels among {', '.join(COLOURS)}. Got numbers.")
+            check_names(space.factors[BACKGROUND].labels, COLOURS, "colour")
+
+    @property
+    def structure(self) -> Structure | None:
+        """Colour gain × coverage, on a ground; with a factor `background`, coverage hides it. A square without factors
+        `shape` and `size` is a product of x and y too."""
+        names = self.space.names
+        outline = [name for name in self.object.factors if name not in ("colour", "hue")]
+        split = self.object.shapes == ["square"] and "size" not in names
+        blocks = [(name,) for name in outline] if split else [tuple(outline)] if outline else []
+        blocks += [(name,) for name in ("colour", "hue") if name in names]
+        if BACKGROUND in names:
+            blocks = [(BACKGROUND,), *blocks]
+        if len(blocks) < 2:
+            return None
+        if BACKGROUND in names:  # background · (1 − coverage) + colour · coverage
+            coupled = len(outline) > 0
+            return Structure(Composition.OCCLUDING, tuple(blocks), 2 if coupled else None)
+        return Structure(Composition.PRODUCT, tuple(blocks), 1 if not any(self.ground) else 2)
+
+    def __call__(
+        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+    ) -> Float[Tensor, "*shape 3 row column"]:
+        if present is not None and not self.has_absent and not bool(present.all()):
+            raise InputError(
+                "A shape without its factor 'shape' is no shape, so there are no single-factor scenes. Leave the "
+                "factor out (scene.shape=square), or leave that source of examples out."
+            )
+        return in_chunks(self._draw, self.space.checked(values), present, self.output_shape)
+
+    def _draw(self, values: Tensor, present: Tensor | None) -> Tensor:
+        ground = values.new_tensor(self.ground).expand(*values.shape[:-1], 3)
+        if BACKGROUND in self.space.names:
+            axis = self.space.axis(BACKGROUND)
+            chosen = named_colours(self.space.factors[BACKGROUND], values[..., axis])
+            ground = chosen if present is None else torch.where(present[..., axis, None], chosen, ground)
+        return painted(ground[..., None, None], self.object.alpha(values, present), self.object.colour(values, present))

@@ -1,0 +1,68 @@
+"""The square of Not-so-Clevr (Liu et al. 2018)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from jaxtyping import Bool, Float, Real
+from torch import Tensor
+
+from recombine.core.factors import FactorSpace
+from recombine.core.registry import Count, Width
+from recombine.core.scenes.drawing import in_chunks
+from recombine.core.scenes.objects import SceneObject, check_factors, image_side
+from recombine.core.scenes.scene import SCENES, Scene
+from recombine.core.scenes.structure import Composition, Structure
+
+SIDE = 64
+
+
+@SCENES.register("square")
+class Square(Scene):
+    """A white square at (x, y) on black, (row, column): a product of two bands, as a bump is of two stripes.
+
+    The published scene has a 9×9 square whose 3136 centres keep it within 64×64 pixels: x and y are
+    {"kind": "discrete", "size": 56, "low": 4}. Not-so-Clevr has hard edges: with whole-numbered places and an odd side
+    so has this one, because the edge lies between two pixels (for edge ≤ 1).
+
+    Args:
+        space: Factors x and y in pixels (y upwards).
+        rows: Image height; unless given, as high as the places y need.
+        columns: Image width, by x.
+        side: Of the square, in pixels.
+        edge: Pixels over which an edge rises from 0 to 1.
+        inverted: A dark square on a bright ground.
+    """
+
+    row_0 = "bottom"
+    has_absent = True
+    example: ClassVar[dict[str, Any] | None] = {
+        name: {"kind": "discrete", "size": 4, "low": 4.0, "step": 1.0} for name in ("x", "y")
+    }
+
+    def __init__(
+        self,
+        space: FactorSpace,
+        rows: Count | None = None,
+        columns: Count | None = None,
+        side: Width = 9.0,
+        edge: Width = 1.0,
+        inverted: bool = False,
+    ) -> None:
+        check_factors(space, ("x", "y"), "A square")
+        rows, columns = rows or image_side(space, ["y"]) or SIDE, columns or image_side(space, ["x"]) or SIDE
+        self.space, self.inverted = space, inverted
+        self.output_shape = (rows, columns)
+        self.object = SceneObject(space, (rows, columns), diameter=side, edge=edge, shape="square")
+
+    @property
+    def structure(self) -> Structure | None:
+        if self.space.n_factors < 2:
+            return None
+        return Structure(Composition.PRODUCT, (("x",), ("y",)), 2 if self.inverted else 1)
+
+    def __call__(
+        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
+    ) -> Float[Tensor, "*shape row column"]:
+        image = in_chunks(self.object.alpha, self.space.checked(values), present, self.output_shape)
+        return 1 - image if self.inverted else image
