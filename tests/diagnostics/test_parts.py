@@ -16,7 +16,10 @@ from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.diagnostics import parts as package
 from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.findings import PartResult
-from recombine.diagnostics.part import PARTS, LayerPart, Need, Part
+from recombine.diagnostics.numerics.conjunction import conjunction
+from recombine.diagnostics.numerics.nonnegative_superposition import nonnegative_superposition
+from recombine.diagnostics.part import PARTS, LayerPart, Need, Part, chosen_parts
+from recombine.models.forced_rendering.renderer import FactorRenderer
 
 SPACE = rc.FactorSpace(x=6, y=5)
 HOLE = rc.holdouts.centre(SPACE, 2, 3)
@@ -25,12 +28,13 @@ SCENE = rc.scenes.Bump(SPACE)
 
 
 def network():
+    """With a map for every factor value, so that there is something to find for every part."""
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(11, 12), nn.ReLU(), nn.Linear(12, 30))
+    return nn.Sequential(FactorRenderer((6, 5), (3, 2)), nn.Flatten(), nn.ReLU(), nn.Linear(12, 30))
 
 
 def diagnosed(**given):
-    return rc.diagnose(network(), SPACE, **{"encode": CODE, "progress": False, **given})
+    return rc.diagnose(network(), SPACE, **{"encode": CODE, "progress": False, "parts": list(PARTS), **given})
 
 
 @pytest.fixture(scope="module")
@@ -155,10 +159,66 @@ def plugin_parts():
         PARTS.remove(part.name)
 
 
+def test_parts_on_request_are_computed_only_if_they_are_named():
+    on_request = {name for name, part in PARTS.items() if part.on_request}
+    assert on_request == {"conjunction", "free_weights", "kernel_references", "maps"}
+    assert not on_request & {part.name for part in chosen_parts(None)}
+    found = diagnosed(holdout=HOLE, target=SCENE, parts=["maps", "errors"])
+    assert found["maps"].computed
+    assert found["conjunction"].state is Missing.NOT_REQUESTED
+    plain = rc.diagnose(lambda code: code @ torch.ones(11, 30) * code.sum(1, keepdim=True), SPACE, CODE, HOLE,
+                        target=SCENE, parts=["maps"], progress=False)  # fmt: skip
+    assert plain["maps"].state is Missing.NOT_APPLICABLE
+
+
+def test_conjunction_and_free_weights_are_those_of_the_numerics(full):
+    task = rc.Task(SCENE, CODE, HOLE)
+    model = network()
+    images = nn.Sequential(model, nn.Unflatten(1, SCENE.output_shape))
+    expected = conjunction(images, task)
+    assert [row["additive"] for row in full["conjunction"].table("cells")] == pytest.approx(expected.additive)
+    [row] = full["conjunction"].rows
+    assert row["composed_median"] == pytest.approx(float(np.median(expected.composed)))
+    with torch.no_grad():
+        outputs = model(CODE(SPACE.values(torch.arange(30))))
+    truth = SCENE(SPACE.values(torch.arange(30))).flatten(1)
+    free = nonnegative_superposition(outputs, SPACE, HOLE, truth=truth, most_cells=30)
+    assert [row["share"] for row in full["free_weights"].table("cells")] == pytest.approx(free.share, nan_ok=True)
+
+
+def test_references_of_the_kernels_are_what_right_and_superposed_outputs_score():
+    """A model that gives the truth, and one that gives means of memories, lie at the two ends."""
+    cells = torch.arange(30)
+    truth = SCENE(SPACE.values(cells)).flatten(1)
+    where, trained = SPACE.coordinates(cells), torch.from_numpy(HOLE.id_mask.ravel())
+    mixed = truth.clone()
+    for cell in HOLE.ood_cells:
+        mixed[cell] = truth[trained & (where == where[cell]).any(1)].mean(0)
+    for outputs, end in ((truth, "right"), (mixed, "superposed")):
+        found = rc.diagnose(lambda v, made=outputs: made[SPACE.cells(v)], SPACE, None, HOLE, target=SCENE,
+                            parts=["kernels", "kernel_references"], progress=False)  # fmt: skip
+        ends = {row["similarity"]: row[end] for row in found["kernel_references"].rows}
+        assert ends == pytest.approx({row["similarity"]: row["correlation"] for row in found["kernels"].rows})
+
+
+def test_maps_count_those_that_lie_along_no_axis():
+    model = network()
+    renderer = model[0]
+    with torch.no_grad():
+        model(CODE(SPACE.values(torch.arange(30))))
+    found = rc.diagnose(model, SPACE, CODE, HOLE, parts=["maps"], progress=False)["maps"]
+    [row] = found.rows
+    banding = renderer.banding().detach()
+    assert row["maps"] == 11
+    assert row["banding_median"] == pytest.approx(float(np.median(banding.numpy())))
+    assert row["trapped"] == int((banding < 0.5).sum())
+    assert np.allclose(np.concatenate([found.arrays["maps/x"], found.arrays["maps/y"]]), renderer.maps().detach())
+
+
 def test_a_part_joins_by_being_registered(plugin_parts):
     found = diagnosed(holdout=HOLE, parts=["brightness", "widths"])
     assert len(found["brightness"].rows) == 30
-    assert found["widths"].rows == [{"layer": "1", "width": 12}, {"layer": "out", "width": 30}]
+    assert found["widths"].rows == [{"layer": "2", "width": 12}, {"layer": "out", "width": 30}]
     assert found["widths"].missing["in"].state is Missing.NOT_APPLICABLE
     assert list(found.parts)[-2:] == ["brightness", "widths"]
 

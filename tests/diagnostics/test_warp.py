@@ -9,7 +9,7 @@ import torch
 import recombine as rc
 from recombine.core.errors import Missing
 from recombine.diagnostics.numerics.geometry import metric_tensor_exact, metric_tensor_finite_difference
-from recombine.diagnostics.numerics.warp import roughness, warp
+from recombine.diagnostics.numerics.warp import neighbour_differences, warp
 
 SPACE = rc.FactorSpace(x=6, y=5)
 HOLE = rc.holdouts.centre(SPACE, 2, 3)
@@ -41,8 +41,21 @@ def test_a_hold_out_that_shrinks_has_a_negative_warp():
     assert (found["distortion_id"], found["distortion_ood"]) == (0.5, 1.0)
     assert found["roughness_ood"] == 0
     log_volume[HOLE.ood_cells[0]] += 3  # one of 2 × 2 cells: two of four neighbourhoods
-    assert roughness(log_volume, HOLE) == 1.5
-    assert math.isnan(roughness(np.full(30, np.nan), HOLE))
+    found = warp(log_volume, np.zeros(30), HOLE)
+    assert found["roughness_ood"] == found["roughness_ood_median"] == 1.5
+    assert (found["warp"], found["warp_median"]) == (-0.75, -1.5)  # the median does not follow a single cell
+    assert (found["distortion_id_median"], found["distortion_ood_median"]) == (0.5, 1.0)
+    assert np.isnan(neighbour_differences(np.full(30, np.nan), HOLE)).all()
+    assert math.isnan(warp(np.full(30, np.nan), np.zeros(30), HOLE)["roughness_ood"])
+
+
+def test_roughness_is_that_of_pairs_within_the_hold_out():
+    space = rc.FactorSpace(x=8, y=8)
+    holdout = rc.holdouts.centre(space, 2, 5)
+    slope = np.broadcast_to(0.3 * np.arange(8.0)[:, None], (8, 8)).ravel().copy()
+    assert warp(slope, np.zeros(64), holdout)["roughness_ood"] == pytest.approx(0.15)  # 0.3 along x, 0 along y
+    slope[holdout.ood_cells[0]] = math.nan  # dv = 0 there: left out
+    assert math.isfinite(warp(slope, np.zeros(64), holdout)["roughness_ood"])
 
 
 def test_both_methods_stand_side_by_side():

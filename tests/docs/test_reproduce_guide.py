@@ -28,22 +28,32 @@ def test_the_table_of_profiles_is_true(column, name):
     counts = {len(profile.seeds_of(study.key)) for study in discover().values()}
     assert rows["seeds"].startswith(str(min(counts)))
     assert str(max(counts)) in rows["seeds"]
-    assert rows["CNN"] == f"width {profile.width}, depths {profile.depths[0]}–{profile.depths[-1]}"
-    assert rows["MLP"] == f"depths {profile.mlp_depths[0]}–{profile.mlp_depths[-1]}"
+    assert rows["CNN (R1–R3, R11)"] == f"width {profile.width}, depth {profile.standard_depth}"
+    inner = rows["CNN looked at layer by layer (R4–R6, R13, R14)"]
+    assert inner.startswith(f"width {profile.inner_width}, depths {listed(profile.depths)}")
+    assert ("two seeds also at width 64" in inner) == (profile.check_seeds == 2)
+    assert rows["MLP"] == f"depths {listed(profile.mlp_depths)}"
     assert rows["factor-rendered decoder (R7)"] == f"{RENDERING[name].epochs} epochs"
     stripes, scaling = STRIPES[name], SCALING[name]
     [kind] = {study.configs(profile, [0])[0].training["kind"] for study in (few_shot.STUDY, scaling_study.STUDY)}
     lengths = ", ".join(map(str, stripes.lengths))
-    assert rows["stripes (R8, R10, R15)"] == f"width {stripes.width}, `{kind}`, {lengths} steps"
+    assert rows["stripes (R8, R10, R15)"].startswith(f"width {stripes.width}, `{kind}`, {lengths} steps")
+    assert ("also at width 64" in rows["stripes (R8, R10, R15)"]) == (stripes.check_width == 64)
     assert rows["data efficiency (R9)"].startswith(f"CNN({scaling.depth}, {scaling.width}), N = {scaling.sides[0]}")
     assert rows["data efficiency (R9)"].endswith(f"{scaling.sides[-1]}, `{kind}`, {scaling.steps} steps")
 
 
+def listed(numbers: tuple[int, ...]) -> str:
+    """ "2–6", or all of them if there are gaps."""
+    whole = numbers == tuple(range(numbers[0], numbers[-1] + 1))
+    return f"{numbers[0]}–{numbers[-1]}" if whole else ", ".join(map(str, numbers))
+
+
 def test_the_commands_are_ones(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    [block] = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)
-    commands = [line.split() for line in block.splitlines()]
-    assert len(commands) == 3
+    blocks = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)
+    commands = [line.split() for block in blocks for line in block.splitlines()]
+    assert len(commands) == 5
     for _, *words in commands:
         monkeypatch.setattr("recombine.runs.estimate.measured", lambda *_: Cost(0.0, 0.01))
         done = CliRunner().invoke(app, [*words, *([] if "--dry-run" in words else ["--dry-run"])])

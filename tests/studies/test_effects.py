@@ -10,8 +10,9 @@ import recombine as rc
 from recombine.diagnostics.findings import PartResult
 from recombine.studies.framework import edition_2
 from recombine.studies.framework.edition_1 import CLAIMS
-from recombine.studies.framework.layerwise import loss_of_factorization, roughness, trend, warp
+from recombine.studies.framework.layers import loss_of_factorization, trend
 from recombine.studies.framework.verdicts import Evidence, judge, judge_by_intervals
+from recombine.studies.framework.width_check import width_check
 from recombine.studies.paper import r01_landscapes as landscapes
 from recombine.studies.paper import r02_superpositions as superpositions
 from recombine.studies.paper import r03_similarities as similarities
@@ -22,6 +23,8 @@ from recombine.studies.paper import r08_few_shot as few_shot
 from recombine.studies.paper import r09_scaling as scaling
 from recombine.studies.paper import r10_after_stripes as after_stripes
 from recombine.studies.paper import r13_depths as depths
+from recombine.studies.side import s05_never_lit as never_lit
+from recombine.studies.side import s06_stripes_and_penalties as stripes_and_penalties
 
 SEEDS = (0, 1, 2)
 
@@ -80,11 +83,14 @@ def test_layers():
     for seed in SEEDS:
         for code in ("bump", "ramp"):
             shallow = steep if code == "ramp" else [1.0, 0.95, 0.9, 0.9]
-            table += run_layers(shallow, code=code, depth=2, seed=seed)
-            table += run_layers(falling, code=code, depth=3, seed=seed)
-            warps.append({"code": code, "depth": 3, "seed": seed, "distortion_ood": 0.5, "distortion_id": 0.1})
-    part = PartResult("layers", {"layers": table})
-    found = {**layers.first_effects(part), **volume.first_effects(PartResult("volume", {"warp": warps}))}
+            table += run_layers(shallow, code=code, width=8, depth=2, seed=seed)
+            table += run_layers(falling, code=code, width=8, depth=3, seed=seed)
+            warps.append({"code": code, "width": 8, "seed": seed, "distortion_ood": 0.5, "distortion_id": 0.1})
+    table += run_layers([1.0, 1.0, 1.0, 1.0], code="ramp", width=64, depth=2, seed=0)  # decides nothing
+    part, maps = PartResult("layers", {"layers": table}), PartResult("volume", {"warp": warps})
+    for result in (part, maps):
+        result.facts["width"] = 8
+    found = {**layers.first_effects(part), **volume.first_effects(maps)}
     assert found["C4.factorization"] == dict.fromkeys(SEEDS, -1.0)
     assert found["C5.than_bump"][0] == pytest.approx(0.3 - 0.05)
     assert found["C5.than_deep"][0] == pytest.approx(0.3 - 0.1)
@@ -130,10 +136,10 @@ def test_the_ablation(both, expected):
 
 def test_few_bumps():
     rows = [
-        {"bumps": m, "seed": s, "additive": a, "composed": c, "ood_localization": 1.0, "steps": 9}
+        {"bumps": m, "seed": s, "additive": a, "composed": c, "ood_localization": 1.0, "steps": 9, "width": 8}
         for m, a, c in ((0, 0.84, 0.77), (100, 0.51, 0.97)) for s in SEEDS
     ]  # fmt: skip
-    part = PartResult("few_shot", {"runs": rows}, facts={"many": 100, "lengths": [9]})
+    part = PartResult("few_shot", {"runs": rows}, facts={"many": 100, "lengths": [9], "width": 8})
     assert outcome("C9", few_shot.first_effects(part)) == "reproduced"
     assert outcome("C10", few_shot.first_effects(part)) == "reproduced"
     for row in rows:
@@ -167,25 +173,6 @@ def test_after_stripes():
     found = after_stripes.first_effects(PartResult("after_stripes", {"tuning": tuning, "warp": warps}))
     assert outcome("C12", found) == "reproduced"
     assert found["C12.bumps_late"][1] == pytest.approx(0.5)
-
-
-def test_warp_and_roughness_of_known_maps():
-    space = rc.FactorSpace(x=8, y=8)
-    holdout = rc.holdouts.centre(space, 2, 5)
-    held = holdout.mask
-    truth = np.zeros(64)
-    shrunk = np.where(held, -0.5, 0.1).ravel()
-    found = warp(shrunk, truth, holdout)
-    assert found["warp"] == pytest.approx(-0.6)
-    assert found["distortion_ood"] - found["distortion_id"] == pytest.approx(0.4)
-    assert found["roughness_ood"] == found["roughness_ood_median"] == 0
-    assert found["warp_median"] == pytest.approx(-0.6)
-    assert found["distortion_ood_median"] - found["distortion_id_median"] == pytest.approx(0.4)
-    slope = np.broadcast_to(0.3 * np.arange(8.0)[:, None], (8, 8)).ravel()
-    assert roughness(slope, holdout)["roughness_ood"] == pytest.approx(0.15)  # 0.3 along x, 0 along y
-    slope = slope.copy()
-    slope[np.flatnonzero(held.ravel())[0]] = math.nan  # dv = 0 there: left out
-    assert math.isfinite(roughness(slope, holdout)["roughness_ood"])
 
 
 def test_the_true_images_have_an_even_volume_inside():
@@ -246,12 +233,12 @@ def test_agreement_is_measured_between_right_outputs_and_perfect_superpositions(
 
 def test_the_conjunction_over_time_and_bumps():
     rows = [
-        {**learnt(s), "bumps": m, "steps": steps, "share": math.nan, "ood_localization": 1.0,
+        {**learnt(s), "width": 8, "bumps": m, "steps": steps, "share": math.nan, "ood_localization": 1.0,
          "additive_median": a + s / 1000, "composed_median": c}
         for m, steps, a, c in ((0, 5, 0.6, 0.8), (0, 9, 0.95, 0.4), (100, 5, 0.5, 0.9), (100, 9, 0.5, 0.97))
         for s in range(10)
     ]  # fmt: skip
-    part = PartResult("few_shot", {"runs": rows}, facts={"many": 100, "lengths": [5, 9]})
+    part = PartResult("few_shot", {"runs": rows}, facts={"many": 100, "lengths": [5, 9], "width": 8})
     found = few_shot.effects(part)
     assert found["C9.additive"].values[0] == pytest.approx(0.55)
     assert found["C9.early"].values[0] == pytest.approx(-0.2)
@@ -293,3 +280,48 @@ def test_growth_counts_censored_searches():
     assert found["C11.bumps"].fit.exponent == pytest.approx(3, abs=0.3)
     assert found["C11.stripes"].fit.exponent == pytest.approx(1, abs=0.1)
     assert second("C11", found) == "reproduced"
+
+
+def test_a_second_width_is_held_against_the_first():
+    rows = [
+        {**learnt(s), "code": code, "width": width, "distortion_ood_median": ood, "distortion_id_median": 0.1}
+        for code in ("bump", "ramp")
+        for width, ood in ((8, 0.5), (64, 0.5 if code == "bump" else 0.12))
+        for s in (range(4) if width == 8 else range(2))
+    ]
+    part = PartResult("volume", {"warp": rows}, facts={"width": 8})
+    assert set(volume.effects(part)["C6.bump"].values) == {0, 1, 2, 3}
+    found = width_check(part, volume._effects, narrow=8, wide=64)
+    assert [(row["part"], row["seed"]) for row in found] == [
+        ("C6.bump", 0), ("C6.bump", 1), ("C6.ramp", 0), ("C6.ramp", 1)
+    ]  # fmt: skip
+    assert [row["same_side"] for row in found] == [True, True, False, False]  # 0.15 is asked for
+    assert found[2]["value_narrow"] == pytest.approx(0.4)
+    assert found[2]["value_wide"] == pytest.approx(0.02)
+    assert width_check(part, volume._effects, narrow=8, wide=8) == []
+
+
+def test_what_is_gone_on_a_covered_holdout_was_painting():
+    rows = [
+        {"holdout": holdout, "trained_on": code, "seed": s, "ood_localization": placed}
+        for code, pair in (("bump", (0.4, 0.94)), ("onehot", (0.2, 0.2)))
+        for holdout, placed in zip(("centre", "scattered"), pair)
+        for s in range(3)
+    ]
+    found = {row["trained_on"]: row for row in never_lit.questions(PartResult("n", {"codes": rows, "data": []}))}
+    assert found["bump"]["painting_share"] == pytest.approx(0.9)
+    assert found["onehot"]["painting_share"] == pytest.approx(0)
+    assert found["bump"]["p_more_than_half"] < 0.025 < found["onehot"]["p_more_than_half"]
+
+
+def test_penalties_that_gain_nothing_once_there_are_stripes():
+    errors = {(False, "none"): 1e-2, (False, "variance"): 1e-4, (True, "none"): 1e-4, (True, "variance"): 9e-5}
+    rows = [
+        {"stripes": stripes, "variant": variant, "seed": s, "ood_mse": error * (1 + s / 100)}
+        for (stripes, variant), error in errors.items() for s in range(6)
+    ]  # fmt: skip
+    found = {(r["penalties"], r["stripes"]): r for r in stripes_and_penalties.questions(rows)}
+    assert found["variance", False]["decades_gained"] == pytest.approx(2)
+    assert found["variance", False]["p_much"] == pytest.approx(1 / 64)
+    assert found["variance", True]["p_little"] == pytest.approx(1 / 64)
+    assert found["both", True]["seeds"] == 0

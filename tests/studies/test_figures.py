@@ -7,7 +7,7 @@ from matplotlib.container import ErrorbarContainer
 import recombine as rc
 from recombine.diagnostics.findings import PartResult
 from recombine.studies.framework import figure_style as looks
-from recombine.studies.framework import layerwise as layerwise
+from recombine.studies.framework import layer_figures
 from recombine.studies.paper import r07_rendering as rendering
 from recombine.studies.paper import r08_few_shot as few_shot
 from recombine.studies.paper import r09_scaling as scaling
@@ -62,7 +62,7 @@ def test_a_crossing_brighter_than_one_is_not_cut_off():
 def test_maps_of_the_volume_name_their_axes_and_scale():
     holdout = rc.holdouts.centre(rc.FactorSpace(x=4, y=4), 1, 2)
     maps = {n: np.arange(16.0) for n in range(2)}
-    figure = layerwise.volume_maps({"a": maps, "b": {0: maps[0]}}, lambda _: holdout, "title")
+    figure = layer_figures.volume_maps({"a": maps, "b": {0: maps[0]}}, lambda _: holdout, "title")
     assert "own scale, cut to its 1–99 % quantiles" in texts(figure)
     axes = [ax for ax in figure.axes if ax.images]
     assert [ax.get_xlabel() for ax in axes] == ["", "x", "x"]  # under the lowest map of each column

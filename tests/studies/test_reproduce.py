@@ -6,15 +6,17 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from recombine.cli.app import app
-from recombine.core.errors import InputError, TrainingDiverged
+from recombine.core.errors import InputError, StoreError, TrainingDiverged
 from recombine.runs.store import Store
 from recombine.studies.framework.edition_2 import CLAIMS
 from recombine.studies.framework.output import Output
+from recombine.studies.framework.preparing import Preparation, SweepOptions
 from recombine.studies.framework.profiles import PROFILES
-from recombine.studies.framework.reproduce import judged, listed, reasons, trained
+from recombine.studies.framework.reproduce import check_training_code, judged, listed, reasons
 from recombine.studies.framework.study import Runs, discover, select, undiagnosed
 
 STUDIES = discover()
@@ -62,7 +64,7 @@ def test_a_study_runs_and_draws_and_judges_from_saved_rows(key, out, tmp_path):
 @pytest.mark.parametrize("key", STUDIES)
 def test_a_study_goes_on_without_the_runs_that_failed(key, out):
     study, profile = STUDIES[key], PROFILES["smoke"]
-    trained(study, profile, SEEDS, Store(out / "runs"))
+    Preparation(Store(out / "runs"), SweepOptions("in-process")).runs_of(study, profile, SEEDS)
     configs = study.configs(profile, SEEDS)
     failed = {config.hash: "it diverged" for i, config in enumerate(configs) if i % 2}
     part = study.rows(Runs(Store(out / "runs"), failed), profile, SEEDS)
@@ -143,26 +145,78 @@ def test_a_damaged_file_of_the_output_is_made_again(name, out):
 
 
 def test_a_run_that_cannot_be_diagnosed_is_a_failure(out, tmp_path, monkeypatch):
-    from recombine.studies.paper import r02_superpositions as superpositions
+    from recombine.diagnostics.parts.free_weights import FreeWeights
 
     call("R2", out=out)
-    shutil.copytree(out, tmp_path / "out", ignore=shutil.ignore_patterns("figures", "tables"))
-    original = superpositions._tests
+    shutil.copytree(out, tmp_path / "out", ignore=shutil.ignore_patterns("figures", "tables", "diagnosis"))
+    original = FreeWeights.compute
+    study, profile = STUDIES["superpositions"], PROFILES["smoke"]
+    silent = Store(out / "runs").load(study.configs(profile, SEEDS)[1].hash)
 
-    def tests(run, code):
-        if (code, run.config.seed) == ("bump", 101):
+    def compute(self, inputs):
+        if all(map(torch.equal, inputs.model.parameters(), silent.model.parameters())):
             raise InputError("All units are silent.")
-        return original(run, code)
+        return original(self, inputs)
 
-    monkeypatch.setattr(superpositions, "_tests", tests)
+    monkeypatch.setattr(FreeWeights, "compute", compute)
     for _ in range(2):  # the saved rows remember it
         done = call("R2", "--json", out=tmp_path / "out")
         assert done.exit_code == 1
         report = json.loads(done.stdout)
-        [why] = report["failed"].values()
+        [(run, why)] = report["failed"].items()
+        assert silent.id in run
         assert why == "it cannot be diagnosed: All units are silent."
         assert report["claims"][0]["verdict"] == "inconclusive"
         assert "All units are silent" in report["claims"][0]["reason"]
+
+
+def test_diagnoses_are_kept_with_the_runs_and_computed_once(out, tmp_path, monkeypatch):
+    from recombine.runs.store import StoredRun
+
+    call("R6", out=out)
+    mine = tmp_path / "out"
+    shutil.copytree(out, mine, ignore=shutil.ignore_patterns("figures", "tables"))
+    asked = []
+    original = StoredRun.diagnose
+    monkeypatch.setattr(StoredRun, "diagnose", lambda self, *a, **k: asked.append(self.id) or original(self, *a, **k))
+    rows = (out / "tables" / "volume-warp.csv").read_bytes()
+    assert call("R6", out=mine).exit_code == 0
+    assert asked == []
+    assert (mine / "tables" / "volume-warp.csv").read_bytes() == rows
+    run = STUDIES["volume"].configs(PROFILES["smoke"], SEEDS)[0].hash
+    damaged(mine / "runs" / run / "diagnosis" / "geometry-warp.csv")
+    shutil.rmtree(mine / "tables")
+    assert call("R6", out=mine).exit_code == 0
+    assert set(asked) == {run}
+    assert (mine / "tables" / "volume-warp.csv").read_bytes() == rows
+
+
+def test_runs_of_other_training_code_are_not_mixed(tmp_path, monkeypatch):
+    from recombine.studies.framework import reproduce as module
+
+    before = {"trained": 3, "training_code": "aa"}
+    check_training_code([before, {"trained": 0, "training_code": "aa"}])
+    check_training_code([{**before, "trained": 0}, {"trained": 0, "training_code": "bb"}])
+    with pytest.raises(StoreError, match="aa then, bb now"):
+        check_training_code([before, {"trained": 0, "training_code": "bb"}])
+    call("S3", out=tmp_path)
+    monkeypatch.setattr(module, "training_code", lambda: "bb")
+    done = call("R1", out=tmp_path)
+    assert done.exit_code == 2
+    assert "cannot be compared" in done.output
+
+
+def test_rows_of_another_edition_or_training_code_are_computed_again(out):
+    call("S3", out=out)
+    main = out / "tables" / "code_widths.json"
+    whole = json.loads(main.read_text())
+    output, study = Output(out, "smoke"), STUDIES["code_widths"]
+    assert output.saved(study, whole["runs"], whole["seeds"]) is not None
+    for key, other in (("edition", 1), ("training_code", "aa")):
+        main.write_text(json.dumps({**whole, key: other}))
+        assert output.saved(study, whole["runs"], whole["seeds"]) is None
+        assert call("S3", out=out).exit_code == 0
+        assert json.loads(main.read_text()) == whole
 
 
 def test_a_dry_run_lists_runs_and_writes_nothing(tmp_path):
@@ -178,6 +232,8 @@ def test_a_dry_run_lists_runs_and_writes_nothing(tmp_path):
     text = call("R9", "--dry-run", out=tmp_path / "new").output
     assert "+ about" in text
     assert "minutes of training" in text
+    assert f"on {plan['workers']} workers" in text
+    assert 0 < plan["minutes_on_workers"] <= plan["minutes"]
 
 
 def test_a_run_that_fails_is_told_and_the_rest_goes_on(tmp_path, monkeypatch):

@@ -31,9 +31,11 @@ def test_bump_and_pixel_centres_coincide_in_the_low_rank_study():
 
 def test_all_numbers_of_bumps_get_the_same_steps():
     made = few_shot.wanted(PROFILES["standard"], [100])
-    lengths = {m: {steps for n, share, steps, _ in made if n == m and share is None} for m in few_shot.BUMPS}
-    assert set(map(tuple, map(sorted, lengths.values()))) == {(500, 1000, 2000, 4000)}
-    for (_, _, steps, _), config in made.items():
+    lengths = {m: sorted({steps for width, n, _, steps, _ in made if (width, n) == (16, m)}) for m in few_shot.BUMPS}
+    every = [500, 1000, 2000, 4000]
+    assert lengths == {0: every, 10: [4000], 50: [4000], 100: every}
+    assert {(m, steps) for width, m, _, steps, _ in made if width == 64} == {(0, 4000), (100, 4000)}
+    for (_, _, _, steps, _), config in made.items():
         assert config.recipe().total_steps(1) == steps
 
 

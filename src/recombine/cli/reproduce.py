@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -14,11 +15,8 @@ from recombine.cli.options import Address, Device, Engine, Json
 from recombine.cli.output import headline, say, show_json, show_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from recombine.runs.config import RunConfig
-    from recombine.runs.store import Store
-    from recombine.studies.framework.reproduce import Plan, Report
+    from recombine.studies.framework.planning import Plan
+    from recombine.studies.framework.reproduce import Report
 
 
 def register(app: typer.Typer) -> None:
@@ -58,6 +56,8 @@ def reproduce(
     from recombine import sweeps
     from recombine.core.devices import resolve
     from recombine.studies.framework import reproduce as studies
+    from recombine.studies.framework.planning import plan
+    from recombine.studies.framework.preparing import SweepOptions
     from recombine.studies.framework.profiles import profile as named
     from recombine.studies.framework.profiles import with_digits
 
@@ -66,19 +66,15 @@ def reproduce(
     resolve(device)
     sweeps.check_engine(engine, sweeps.EngineOptions(address=address))
     if dry_run:
-        _show_plan(studies.plan(words, chosen, out, seeds), as_json)
+        workers = os.cpu_count() or 1
+        _show_plan(plan(words, chosen, out, seeds, workers=workers), workers, as_json)
         return
-
-    def train(configs: Sequence[RunConfig], store: Store) -> dict[str, str]:
-        result = sweeps.run(configs, store, engine=engine, address=address, device=device)
-        return {failure.run: failure.error for failure in result.failed}
-
     report = studies.reproduce(
         words,
         chosen,
         out,
         seeds=seeds,
-        train=train,
+        sweep=SweepOptions(engine, address, device),
         command=shlex.join(["recombine", *sys.argv[1:]]),
         say=lambda text: say(text, err=True),
     )
@@ -90,28 +86,31 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _show_plan(plans: list[Plan], as_json: bool) -> None:
+def _show_plan(plans: list[Plan], workers: int, as_json: bool) -> None:
     minutes = sum(plan.seconds for plan in plans) / 60
+    side_by_side = sum(plan.seconds_on_workers for plan in plans) / 60
     if as_json:
         rows = [
             {"study": p.study, "results": p.results, "runs": p.runs, "finished": p.finished, "search": p.search,
-             "seconds": round(p.seconds, 1),
+             "seconds": round(p.seconds, 1), "seconds_on_workers": round(p.seconds_on_workers, 1),
              "to_train": [{"run": c.hash, "config": c.to_dict()} for c in p.to_train]}
             for p in plans
         ]  # fmt: skip
-        show_json({"studies": rows, "minutes": round(minutes, 2)})
+        times = {"minutes": round(minutes, 2), "workers": workers, "minutes_on_workers": round(side_by_side, 2)}
+        show_json({"studies": rows, **times})
         return
     runs = [{"run": c.hash, "study": p.study, **headline(c.to_dict())} for p in plans for c in p.to_train]
     if runs:
         show_table(runs, ["run", "study", "decoder", "encoding", "holdout", "seed"])
         say("")
     rows = [{"study": p.study, "results": ", ".join(p.results), "runs": p.runs, "finished": p.finished,
-             "search": f"+ about {p.search}" if p.search else "", "minutes": p.seconds / 60}
+             "search": f"+ about {p.search}" if p.search else "", "minutes": p.seconds / 60,
+             f"on {workers} workers": p.seconds_on_workers / 60}
             for p in plans]  # fmt: skip
-    show_table(rows, ["study", "results", "runs", "finished", "search", "minutes"])
+    show_table(rows, ["study", "results", "runs", "finished", "search", "minutes", f"on {workers} workers"])
     say(
-        f"\nAbout {minutes:.1f} minutes of training in one process, from measured steps; runs of several studies are "
-        "counted once."
+        f"\nAbout {minutes:.1f} minutes of training in one process, {side_by_side:.1f} minutes on {workers} workers, "
+        "from measured steps; runs of several studies are counted once. Diagnoses come on top."
     )
 
 

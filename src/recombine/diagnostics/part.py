@@ -67,6 +67,7 @@ class Part(ABC):
     Attributes:
         name: Its name in requests, files and on the command line.
         order: Where it stands among the parts; plug-ins' come last.
+        on_request: Whether it is computed only if it is named, and not among all parts.
         needs: What it cannot be computed without.
         tables: Table → column → meaning, the main table first.
         layer_columns: Columns that it adds to the overview by layer → their heading.
@@ -74,6 +75,7 @@ class Part(ABC):
 
     name: ClassVar[str]
     order: ClassVar[int] = 100
+    on_request: ClassVar[bool] = False
     needs: ClassVar[frozenset[Need]] = frozenset()
     tables: ClassVar[Mapping[str, Columns]] = {}
     layer_columns: ClassVar[Mapping[str, str]] = {}
@@ -111,8 +113,9 @@ PARTS = Catalogue[Part]("part", "recombine.diagnostics.parts")
 
 
 def chosen_parts(names: Sequence[str] | None) -> list[Part]:
-    """The parts asked for, in their own order; all for None. Unknown names are an error that lists the known ones."""
-    asked = list(PARTS) if names is None else {name: PARTS[name] for name in names}
+    """The parts asked for, in their own order. None: all but those on request. Unknown names are an error."""
+    usual = [name for name in PARTS if not PARTS[name].on_request]
+    asked = usual if names is None else {name: PARTS[name] for name in names}
     return [PARTS[name] for name in PARTS if name in asked]
 
 

@@ -31,7 +31,7 @@ class DiagnosisRequest:
     """What to compute.
 
     Attributes:
-        parts: Which parts; None for all that are known, plug-ins' included.
+        parts: Which parts; None for all that are known, plug-ins' included, but those computed on request only.
         layers: Names or patterns of modules, "in", "out"; None for the code, every nonlinearity and the output. See
             `recombine.diagnostics.model.layers`.
         geometry: How metric tensors are found: "exact" (derivatives), "finite difference" (on the grid), or both.

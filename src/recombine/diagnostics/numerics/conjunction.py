@@ -82,14 +82,22 @@ def conjunction(
     with evaluation_mode(model), torch.no_grad():
         for some in chosen.split(chunk):
             values = task.space.values(some).to(like)
-            output = foreground(task.scene, model(task.inputs(values)))
-            truth = foreground(task.scene, task.scene(values))
-            added = sum_of_single_factors(task.scene, values)
-            parts.append(torch.stack([_cosine(output, added), _cosine(output, truth), _cosine(truth, added)]))
-    scores = torch.cat(parts, dim=1) if parts else torch.empty(3, 0)
-    additive, composed, baseline = scores.double().cpu().numpy()
+            parts.append(torch.stack(conjunction_scores(task.scene, values, model(task.inputs(values)))))
+    scores = torch.cat(parts, dim=1) if parts else torch.empty(3, 0, dtype=torch.double)
+    additive, composed, baseline = scores.numpy()
     values = task.space.values(chosen).double().numpy()
     return Conjunction(chosen.numpy(), values, tuple(task.space.names), additive, composed, baseline)
+
+
+def conjunction_scores(
+    scene: Scene, values: Float[Tensor, "cell factor"], outputs: Float[Tensor, "cell ..."]
+) -> tuple[Float[Tensor, " cell"], Float[Tensor, " cell"], Float[Tensor, " cell"]]:
+    """`additive`, `composed` and `baseline` of outputs for some factor values; see `Conjunction`."""
+    output = foreground(scene, outputs)
+    truth, added = foreground(scene, scene(values)), sum_of_single_factors(scene, values)
+    cosines = (_cosine(output, added), _cosine(output, truth), _cosine(truth, added))
+    additive, composed, baseline = (found.double().cpu() for found in cosines)
+    return additive, composed, baseline
 
 
 def sum_of_single_factors(scene: Scene, values: Float[Tensor, "cell factor"]) -> Float[Tensor, "cell row column"]:

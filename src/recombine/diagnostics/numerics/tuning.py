@@ -36,6 +36,7 @@ class TuningSummary:
         constant: How many do not vary over the grid; they take no part in the rest.
         stripe, bump: Mean indices of the units that vary, weighted by nothing; NaN if none does.
         weighted_stripe, weighted_bump: Means weighted by the units' variances, so that faint units count little.
+        median_stripe, median_bump: Medians of the units that vary, each counted by its variance.
         stripe_share, bump_share: Shares of the varying units with an index of at least 0.5.
         preferred: Share of the varying units whose strongest single factor is this one.
     """
@@ -46,6 +47,8 @@ class TuningSummary:
     bump: float
     weighted_stripe: float
     weighted_bump: float
+    median_stripe: float
+    median_bump: float
     stripe_share: float
     bump_share: float
     preferred: dict[str, float]
@@ -97,6 +100,8 @@ class TuningCurves:
             bump=mean(bump),
             weighted_stripe=mean(stripe, weights),
             weighted_bump=mean(bump, weights),
+            median_stripe=_weighted_median(stripe, weights),
+            median_bump=_weighted_median(bump, weights),
             stripe_share=mean(stripe >= TYPICAL),
             bump_share=mean(bump >= TYPICAL),
             preferred=shares,
@@ -118,6 +123,16 @@ class TuningCurves:
             varies &= self.variance >= self.variance[varies].mean() * (1 - 1e-9)
         order = np.argsort(-np.where(varies, index, -1.0), kind="stable")
         return order[: min(n, int(varies.sum()))]
+
+
+def _weighted_median(values: Float[np.ndarray, " unit"], weights: Float[np.ndarray, " unit"]) -> float:
+    """The least value at which half of the weight is reached; NaN without any."""
+    known = np.isfinite(values) & (weights > 0)
+    if not known.any():
+        return math.nan
+    order = np.argsort(values[known])
+    total = np.cumsum(weights[known][order])
+    return float(values[known][order][np.searchsorted(total, total[-1] / 2)])
 
 
 def tuning_curves(

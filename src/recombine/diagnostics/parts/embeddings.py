@@ -18,7 +18,7 @@ from recombine.diagnostics.findings import Absence, PartResult
 from recombine.diagnostics.inputs import DiagnosisInputs
 from recombine.diagnostics.layer_activations import LayerActivations
 from recombine.diagnostics.numerics.embeddings import EXACT_SIDE, NEIGHBOURS, NO_UMAP, umap_points, with_signs
-from recombine.diagnostics.numerics.probes import Features
+from recombine.diagnostics.numerics.probes import Features, features_of_rows
 from recombine.diagnostics.part import PARTS, LayerPart
 from recombine.plotting.style import new_figure
 
@@ -32,7 +32,8 @@ DIMENSIONS = 3
 class Embeddings(LayerPart):
     """Principal components of every layer, and UMAP where umap-learn is installed.
 
-    Arrays: `cells`, the cells embedded, ID first; `pca/<layer>` and `umap/<layer>`, (cell, dimension).
+    Arrays: `cells`, the cells embedded, ID first; `pca/<layer>` and `umap/<layer>`, (cell, dimension). With a truth,
+    `true pca` and `true umap` are the points of the true outputs for the same cells.
     """
 
     name = "embeddings"
@@ -54,16 +55,20 @@ class Embeddings(LayerPart):
         if total == 0:  # also if there is no direction at all
             raise NotComputable(Missing.DEGENERATE, "the activations do not vary")
         shares = (scores.square().sum(0) / total).tolist()
-        points = {"pca": torch.nn.functional.pad(scores, (0, max(0, DIMENSIONS - scores.shape[1])))[:, :DIMENSIONS]}
-        missing: dict[str, Absence] = {}
-        try:
-            points["umap"] = _umap(scores, cells, inputs)
-        except NotComputable as error:
-            missing["umap"] = Absence.of(error)
+        points, missing = _points(scores, cells, inputs)
         arrays = {f"{method}/{layer.name}": place.numpy() for method, place in points.items()}
         explained = {f"explained_{i + 1}": share for i, share in enumerate([*shares, 0.0, 0.0, 0.0][:DIMENSIONS])}
         row = {"layer": layer.name, "cells": len(cells), **explained}
         return PartResult(self.name, {"layers": [row]}, {**arrays, "cells": cells.numpy()}, missing=missing)
+
+    def finish(self, result: PartResult, inputs: DiagnosisInputs) -> PartResult:
+        """Add the points of the true outputs."""
+        if inputs.truth is not None and "cells" in result.arrays:
+            cells = torch.from_numpy(result.arrays["cells"])
+            scores = _scores(features_of_rows(inputs.truth.rows(cells)))
+            points, _ = _points(scores, cells, inputs)
+            result.arrays.update({f"true {method}": place.numpy() for method, place in points.items()})
+        return result
 
     def summary(self, result: PartResult) -> str:
         shares = [f"{row['explained_1'] + row['explained_2']:.0%}" for row in result.rows]
@@ -111,6 +116,17 @@ def _scores(features: Features) -> Float[Tensor, "cell dimension"]:
     order = whole.sizes.argsort(descending=True)
     order = order[whole.sizes[order].square() > 1e-13 * whole.sizes.square().sum()]
     return with_signs(whole.left[:, order] * whole.sizes[order])
+
+
+def _points(
+    scores: Float[Tensor, "cell dimension"], cells: Int[Tensor, " cell"], inputs: DiagnosisInputs
+) -> tuple[dict[str, Float[Tensor, "cell shown"]], dict[str, Absence]]:
+    """Method → points, and why one of them is missing."""
+    points = {"pca": torch.nn.functional.pad(scores, (0, max(0, DIMENSIONS - scores.shape[1])))[:, :DIMENSIONS]}
+    try:
+        return {**points, "umap": _umap(scores, cells, inputs)}, {}
+    except NotComputable as error:
+        return points, {"umap": Absence.of(error)}
 
 
 def _umap(

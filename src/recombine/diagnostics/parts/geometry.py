@@ -80,6 +80,10 @@ class GeometryPart(Part):
             "distortion_ood": "Mean |d| on OOD cells.",
             "warp": "Mean d on OOD cells − mean d on ID cells: negative if the hold-out is shrunk.",
             "roughness_ood": "Mean |difference| of the output's log10 dv between neighbouring OOD cells.",
+            "distortion_id_median": "Median |d| on ID cells.",
+            "distortion_ood_median": "Median |d| on OOD cells.",
+            "warp_median": "Median d on OOD cells − median d on ID cells.",
+            "roughness_ood_median": "Median |difference| between neighbouring OOD cells.",
         },
     }
     layer_columns: ClassVar = {"factorization": "factorization", "log_volume": "log10 dv OOD−ID"}

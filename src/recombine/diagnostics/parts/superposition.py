@@ -79,6 +79,8 @@ class SuperpositionPart(Part):
             "energy": "Median over cells.",
             "factor_energy": "Median over cells.",
             "truth_energy": "What right outputs would score as energy; median over cells.",
+            "truth_superposition": "Median over cells.",
+            "nearer": "Median over cells of cosine − cosine_truth.",
         },
         "classes": {
             "cell": "Number of the cell.",
@@ -354,6 +356,8 @@ def _summary(test: Superposition) -> dict[str, Any]:
         "energy": median(test.energy),
         "factor_energy": median(test.factor_energy),
         "truth_energy": math.nan if right is None else median(right.clip(min=0) ** 2),
+        "truth_superposition": math.nan if right is None else median(right),
+        "nearer": math.nan if truth is None else median(test.cosine - truth),
     }
 
 

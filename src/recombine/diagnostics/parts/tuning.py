@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
 
 TYPICAL_UNITS = 4
+STRONGEST_UNITS = 8
 SAMPLED_UNITS = 128  # kept with their maps, for looking through
 SAMPLED_NUMBERS = 2**21  # in the maps of one layer, at most
 SHAPES: tuple[Literal["stripe", "bump"], ...] = ("stripe", "bump")
@@ -39,8 +40,8 @@ MOST_CURVES = 12  # layers with their own tuning maps
 class Tuning(LayerPart):
     """Stripe and bump index of every unit, with the maps of typical and of sampled units.
 
-    Arrays by layer: `stripe`, `bump` (unit,); `stripe maps`, `bump maps`, `sampled maps` (unit, factor, …); `stripe
-    marginals of <factor>` and `bump marginals of <factor>` (unit, value).
+    Arrays by layer: `stripe`, `bump` (unit,); `stripe maps`, `bump maps`, `strongest maps` (of the greatest variances),
+    `sampled maps` (unit, factor, …); `stripe marginals of <factor>` and `bump marginals of <factor>` (unit, value).
     """
 
     name = "tuning"
@@ -54,6 +55,8 @@ class Tuning(LayerPart):
             "bump": "Mean bump index over units, in [0, 1].",
             "weighted_stripe": "Mean stripe index weighted by the units' variances.",
             "weighted_bump": "Mean bump index weighted by the units' variances.",
+            "median_stripe": "Median stripe index, units counted by their variances.",
+            "median_bump": "Median bump index, units counted by their variances.",
             "stripe_share": "Share of units with a stripe index of at least 0.5.",
             "bump_share": "Share of units with a bump index of at least 0.5.",
             "prefers_*": "Share of units that vary most with this factor.",
@@ -94,6 +97,8 @@ class Tuning(LayerPart):
             ]
             for factor, curve in curves.marginals.items():
                 result.arrays[f"{kind} marginals of {factor}/{name}"] = curve[units]
+        strongest = np.argsort(-curves.variance, kind="stable")[:STRONGEST_UNITS]
+        result.arrays[f"strongest maps/{name}"] = unit_maps(layer.rows, space, strongest).astype(np.float32)
         units = _sampled_units(layer, inputs, curves)
         result.arrays[f"sampled maps/{name}"] = unit_maps(layer.rows, space, units).astype(np.float32)
         result.tables["sampled"] = [

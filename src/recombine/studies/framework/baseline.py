@@ -43,11 +43,23 @@ def corner(side: int) -> list[str]:
     return ["holdout.kind=corner", f"holdout.threshold={round(12 * side / 32)}"]
 
 
+def scattered(side: int, held_out: int) -> list[str]:
+    """So many cells scattered over the plane, the same for all seeds, so that every pixel is lit in training."""
+    return ["holdout.kind=random", f"holdout.fraction={held_out / side**2!r}", "holdout.seed=0"]
+
+
 def cnn(profile: Profile, code: str, depth: int, seed: int, holdout: str = "centre") -> RunConfig:
-    """A CNN trained on bumps."""
+    """A CNN trained on bumps; "scattered" holds out as many cells as "centre"."""
     decoder = ["decoder.kind=cnn", f"decoder.depth={depth}", f"decoder.width={profile.width}"]
     recipe = profile.ramp_recipe if code == "ramp" else profile.recipe
     return _run(profile, code, holdout, [*decoder, *recipe], seed)
+
+
+def inner_cnn(profile: Profile, code: str, depth: int, seed: int) -> RunConfig:
+    """A CNN that is looked at layer by layer: trained on bumps, centre held out, of the profile's `inner_width`."""
+    decoder = ["decoder.kind=cnn", f"decoder.depth={depth}", f"decoder.width={profile.inner_width}"]
+    recipe = profile.inner_ramp_recipe if code == "ramp" else profile.inner_recipe
+    return _run(profile, code, "centre", [*decoder, *recipe], seed)
 
 
 def two_codes(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
@@ -70,5 +82,9 @@ def mlp(profile: Profile, code: str, depth: int, seed: int, epochs: int) -> RunC
 
 
 def _run(profile: Profile, code: str, holdout: str, words: Sequence[str], seed: int) -> RunConfig:
-    held = centre(profile.side) if holdout == "centre" else corner(profile.side)
+    held = {"centre": centre, "corner": corner, "scattered": _scattered_like_centre}[holdout](profile.side)
     return RunConfig.parse([*square(profile.side), f"encoding.kind={code}", *held, *words, f"seed={seed}"])
+
+
+def _scattered_like_centre(side: int) -> list[str]:
+    return scattered(side, RunConfig.parse([*square(side), *centre(side)]).task().holdout.n_ood)

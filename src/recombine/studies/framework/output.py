@@ -7,7 +7,8 @@
     DIR/figures/R05_….png and .pdf
     DIR/runs/                 the store
 
-Saved rows are used again as long as the runs, the profile and the study's version are the same.
+Saved rows are used again as long as the runs, the profile, the study's version, the edition of the statistics and the
+training code are the same.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from recombine.core.errors import InputError, StoreError
 from recombine.core.files import file_digest, read_json, write_bytes, write_json
 from recombine.diagnostics.diagnosis_files import read_part, write_part
 from recombine.diagnostics.findings import PartResult
+from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.studies.framework.study import Study
+from recombine.studies.framework.training_code import training_code
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -120,13 +123,17 @@ class Output:
         except (KeyError, TypeError, AttributeError, OSError) as error:
             raise StoreError(f"{self._sidecar(key)} cannot be read: {error!r}. Run the command again.") from error
 
+    def weights_of(self, configs: Iterable[RunConfig]) -> dict[str, str]:
+        """Run → digest of its weights, of finished runs."""
+        return {c.hash: self.store.facts(c.hash)["files"]["model/model.safetensors"] for c in configs}
+
     def seeds_of(self, key: str) -> list[int]:
         """The seeds of a study's saved rows."""
         return [int(seed) for seed in read_json(self._sidecar(key))["seeds"]]
 
     def _of(self, study: Study, runs: Mapping[str, str], seeds: Iterable[int]) -> dict[str, Any]:
         return {"study": study.key, "version": study.version, "profile": self.profile, "seeds": list(seeds),
-                "runs": dict(sorted(runs.items())), "edition": EDITION}  # fmt: skip
+                "runs": dict(sorted(runs.items())), "edition": EDITION, "training_code": training_code()}  # fmt: skip
 
     def _sidecar(self, key: str) -> Path:
         return self.root / "tables" / f"{key}.json"

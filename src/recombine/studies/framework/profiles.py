@@ -1,4 +1,4 @@
-"""How large a reproduction is: `quick` for two cores and about an hour, `standard` for a workday, `paper` for a GPU.
+"""How large a reproduction is: `quick` for a first look, `standard` for a night on two cores, `paper` for a GPU.
 
 A profile fixes what all studies share. What concerns one study only stands in that study's file, by profile name, and
 is picked by `profile.of(SIZES)`. `smoke` is for tests: it shows that everything runs, and nothing about the claims.
@@ -29,11 +29,14 @@ class Profile:
         more_seeds: Study → how many, where its claims need another number (docs/statistics.md, Power).
         side: N.
         width: Channels of the CNNs.
+        inner_width: Channels of the CNNs that are looked at layer by layer, where it may be less.
+        check_seeds: How many seeds of these are trained at `width` too, to see whether it matters.
         depths: Depths of the CNNs.
         mlp_depths: Depths of the MLPs.
         mlp_width, mlp_ramp_width: Units per layer of MLPs with population codes and with the ramp.
         recipe: Overrides for the training of CNNs on bumps.
         ramp_recipe: The same with the ramp code, which takes longer to learn.
+        inner_recipe, inner_ramp_recipe: The same for CNNs of `inner_width`.
         mlp_recipe: The same for MLPs as published.
         mlp_epochs: Code → epochs that are tried, in this order, until an MLP has learnt its training pairs.
         digits: Images of the digits 0 … 9 for the study of rotation, packed as in a configuration; the package's
@@ -51,10 +54,14 @@ class Profile:
     mlp_ramp_width: int
     recipe: tuple[str, ...]
     ramp_recipe: tuple[str, ...]
+    inner_width: int
+    inner_recipe: tuple[str, ...]
+    inner_ramp_recipe: tuple[str, ...]
     mlp_recipe: tuple[str, ...]
     mlp_epochs: Mapping[str, tuple[int, ...]] = field(
         default_factory=lambda: {"bump": (100, 200, 400), "ramp": (500, 1000, 2000)}
     )
+    check_seeds: int = 0
     digits: tuple[str, ...] | None = None
     more_seeds: Mapping[str, int] = field(default_factory=dict)
 
@@ -73,7 +80,8 @@ class Profile:
 
 
 POWER = {"landscapes": 8, "superpositions": 8, "similarities": 8, "layers": 8, "depths": 8, "volume": 16,
-         "rendering": 12, "after_stripes": 12, "few_shot": 10, "scaling": 10, "rotation": 5}  # fmt: skip
+         "rendering": 12, "after_stripes": 12, "few_shot": 10, "scaling": 10, "rotation": 5,
+         "stripes_and_penalties": 6}  # fmt: skip
 PROFILES = {
     profile.name: profile
     for profile in (
@@ -89,21 +97,28 @@ PROFILES = {
             mlp_ramp_width=16,
             recipe=("training.kind=recommended", "training.steps=30"),
             ramp_recipe=("training.kind=recommended", "training.steps=30"),
+            inner_width=6,
+            inner_recipe=("training.kind=recommended", "training.steps=30"),
+            inner_ramp_recipe=("training.kind=recommended", "training.steps=30"),
+            check_seeds=1,
             mlp_recipe=("training.kind=recommended", "training.steps=30"),
             mlp_epochs={"bump": (1, 2), "ramp": (1, 2)},
         ),
         Profile(
             name="quick",
-            purpose="the whole paper in about an hour on two cores",
+            purpose="the whole paper in less than half an hour on two cores",
             seeds=3,
             side=28,
             width=32,
-            depths=(2, 3, 4, 5, 6),
-            mlp_depths=(3, 4, 5),
+            depths=(2, 4, 6),
+            mlp_depths=(4, 6),
             mlp_width=256,
             mlp_ramp_width=128,
             recipe=("training.kind=recommended",),
             ramp_recipe=("training.kind=recommended", "training.epochs=48"),
+            inner_width=32,
+            inner_recipe=("training.kind=recommended",),
+            inner_ramp_recipe=("training.kind=recommended", "training.epochs=48"),
             mlp_recipe=("training.kind=paper", "training.epochs=20"),
         ),
         Profile(
@@ -119,6 +134,10 @@ PROFILES = {
             mlp_ramp_width=128,
             recipe=("training.kind=recommended", "training.epochs=32"),
             ramp_recipe=("training.kind=recommended", "training.epochs=96"),
+            inner_width=32,
+            inner_recipe=("training.kind=recommended",),
+            inner_ramp_recipe=("training.kind=recommended", "training.epochs=48"),
+            check_seeds=2,
             mlp_recipe=("training.kind=paper", "training.epochs=20"),
         ),
         Profile(
@@ -133,6 +152,9 @@ PROFILES = {
             mlp_ramp_width=128,
             recipe=("training.kind=paper",),
             ramp_recipe=("training.kind=paper",),
+            inner_width=64,
+            inner_recipe=("training.kind=paper",),
+            inner_ramp_recipe=("training.kind=paper",),
             mlp_recipe=("training.kind=paper", "training.epochs=20"),
         ),
     )
@@ -144,6 +166,15 @@ def profile(name: str) -> Profile:
     if name not in PROFILES:
         raise InputError(f"There is no profile {name!r}{nearest(name, PROFILES)}. Profiles: {', '.join(PROFILES)}.")
     return PROFILES[name]
+
+
+def seeds_of(profile: Profile, study: str, number: int | None = None) -> list[int]:
+    """The seeds of a study: the profile's, or so many."""
+    if number is None:
+        return profile.seeds_of(study)
+    if number < 1:
+        raise InputError(f"At least one seed is needed. Got --seeds {number}.")
+    return [FIRST_SEED + i for i in range(number)]
 
 
 def with_digits(profile: Profile, folder: Path) -> Profile:

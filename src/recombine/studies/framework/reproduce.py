@@ -1,4 +1,4 @@
-"""Reproduce the paper: train what is missing, compute rows, draw figures, give verdicts, study by study.
+"""Reproduce the paper: train and diagnose what is missing, read rows, draw figures, give verdicts, study by study.
 
     report = reproduce(["R5", "C7"], profile("quick"), Path("out"))
     report.claims, report.failed, report.figures
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,38 +20,15 @@ from typing import Any
 import torch
 
 import recombine
-from recombine.core.errors import InputError, RecombineError, TrainingInterrupted
-from recombine.core.progress import ProgressBar
+from recombine.core.errors import RecombineError, StoreError, TrainingInterrupted
 from recombine.diagnostics.findings import PartResult
-from recombine.runs.config import RunConfig
-from recombine.runs.estimate import Estimator
-from recombine.runs.store import Store
 from recombine.studies.framework import edition_1, edition_2
 from recombine.studies.framework.output import EDITION, Output
-from recombine.studies.framework.profiles import FIRST_SEED, Profile
+from recombine.studies.framework.preparing import Preparation, Say, SweepOptions, all_configs
+from recombine.studies.framework.profiles import Profile, seeds_of
 from recombine.studies.framework.study import Runs, Study, discover, select, undiagnosed
+from recombine.studies.framework.training_code import training_code
 from recombine.studies.framework.verdicts import Evidence, judge, judge_by_intervals
-
-Say = Callable[[str], None]
-Train = Callable[[Sequence[RunConfig], Store], dict[str, str]]  # trains runs; returns id → why of those that failed
-
-
-def train_here(
-    configs: Sequence[RunConfig], store: Store, *, device: str = "auto", progress: bool | None = None
-) -> dict[str, str]:
-    """Train runs in this process, one configuration after the other."""
-    groups: dict[str, list[RunConfig]] = {}
-    for config in configs:
-        groups.setdefault(config.seedless_hash, []).append(config)
-    failed: dict[str, str] = {}
-    for group in groups.values():
-        try:
-            store.train(group, device=device, progress=progress)
-        except TrainingInterrupted:
-            raise
-        except RecombineError as error:
-            failed |= {config.hash: str(error) for config in group if not store.is_finished(config)}
-    return failed
 
 
 @dataclass
@@ -92,7 +69,7 @@ def reproduce(
     out: Path,
     *,
     seeds: int | None = None,
-    train: Train = train_here,
+    sweep: SweepOptions | None = None,
     command: str = "",
     say: Say = lambda text: None,
 ) -> Report:
@@ -103,65 +80,64 @@ def reproduce(
         profile: How large.
         out: The output folder.
         seeds: How many seeds, if not the profile's.
-        train: How runs are trained; whatever fails there is reported and the rest goes on.
+        sweep: Where runs are trained and diagnosed; whatever fails there is reported and the rest goes on.
         command: What the user typed, for the record.
         say: Told what is going on, line by line.
     """
     chosen = select(words, discover())
     output = Output(out, profile.name)
-    numbers = {study.key: _seeds(profile, seeds, study) for study in chosen}
+    numbers = {study.key: seeds_of(profile, study.key, seeds) for study in chosen}
     report = Report(out)
+    preparation = Preparation(output.store, sweep or SweepOptions(), say)
     call: dict[str, Any] = {"command": command, "seeds": numbers, "started": _now(), "ended": None, "seconds": None,
-                            "trained": 0, "studies": report.seconds, **_where()}  # fmt: skip
+                            "trained": 0, "training_code": training_code(), "studies": report.seconds,
+                            **_where()}  # fmt: skip
     calls = [*output.about().get("calls", []), call]
+    check_training_code(calls)
     output.write_about({"calls": calls})
     begun = time.perf_counter()
     try:
         for study in chosen:
             start = time.perf_counter()
             say(f"{study.key} ({', '.join(study.results)}): {study.title}")
-            _study(study, output, profile, numbers[study.key], report, _counting(train, call), say)
+            _study(study, output, profile, numbers[study.key], report, preparation)
+            call["trained"] = preparation.trained
             report.seconds[study.key] = round(time.perf_counter() - start, 1)
             say(f"{study.key}: {report.seconds[study.key]:.1f} s")
             output.write_about({"calls": calls})
     finally:
         report.total_seconds = round(time.perf_counter() - begun, 1)
-        call.update(ended=_now(), seconds=report.total_seconds)
+        call.update(ended=_now(), seconds=report.total_seconds, trained=preparation.trained)
         output.write_about({"calls": calls})
     report.claims = output.claims()
     return report
 
 
-def _counting(train: Train, call: dict[str, Any]) -> Train:
-    """Train, and keep count of the runs that were finished, also if it is interrupted."""
+def check_training_code(calls: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse to go on with runs that other code trained, if its numbers are other ones.
 
-    def counted(configs: Sequence[RunConfig], store: Store) -> dict[str, str]:
-        try:
-            return train(configs, store)
-        finally:
-            call["trained"] += sum(map(store.is_finished, configs))
-
-    return counted
+    Raises:
+        StoreError: if a call that trained runs had another `training_code` than the last one, which is to start.
+    """
+    now = calls[-1]["training_code"]
+    others = [call for call in calls[:-1] if call["trained"] and call.get("training_code", now) != now]
+    if others:
+        raise StoreError(
+            f"Training gives other numbers than when runs of this folder were trained (training code "
+            f"{others[0]['training_code']} then, {now} now), so that new runs cannot be compared with them. Choose "
+            "another --out, or go on with the version that trained them."
+        )
 
 
 def _study(
-    study: Study,
-    output: Output,
-    profile: Profile,
-    seeds: Sequence[int],
-    report: Report,
-    train: Train,
-    say: Say,
+    study: Study, output: Output, profile: Profile, seeds: Sequence[int], report: Report, preparation: Preparation
 ) -> None:
     """One study from runs to verdicts. What goes wrong on the way is put into the report."""
-    reason, failures, part = "", {}, None
+    reason, failures, part, say = "", {}, None, preparation.say
     try:
-        runs = trained(study, profile, seeds, output.store, train, say)
-        report.failed |= runs.failed
-        failures = {f"run {name} failed": why for name, why in runs.failed.items()}
-        part = _rows(study, output, profile, seeds, runs)
-        report.failed |= undiagnosed(part)
-        failures |= undiagnosed(part)
+        part, failed = _rows(study, output, profile, seeds, preparation)
+        report.failed |= failed | undiagnosed(part)
+        failures = {f"run {name} failed": why for name, why in failed.items()} | undiagnosed(part)
         for name, why in {**undiagnosed(part), **reasons(part)}.items():
             say(f"  {name}: {why}")
         reason = listed(reasons(part))
@@ -177,6 +153,24 @@ def _study(
     rows = [{**verdict, "study": study.key, "profile": profile.name} for verdict in verdicts]
     output.write_claims(rows)
     report.judged += [row["claim"] for row in rows]
+
+
+def _rows(
+    study: Study, output: Output, profile: Profile, seeds: Sequence[int], preparation: Preparation
+) -> tuple[PartResult, dict[str, str]]:
+    """A study's rows, and run → why of those that failed. Saved rows of the same runs are taken as they are."""
+    store = output.store
+    preparation.reopen_damaged(study.configs(profile, seeds))
+    runs = Runs(store)
+    configs = all_configs(study, profile, seeds, runs)
+    if all(map(store.is_finished, configs)):
+        part = output.saved(study, output.weights_of(configs), seeds)
+        if part is not None:
+            return part, {}
+    runs = preparation.runs_of(study, profile, seeds)
+    kept = [c for c in all_configs(study, profile, seeds, runs) if c.hash not in runs.failed and store.is_finished(c)]
+    output.save(study, study.rows(runs, profile, seeds), output.weights_of(kept), seeds)
+    return output.load(study.key), runs.failed
 
 
 def reasons(part: PartResult) -> dict[str, str]:
@@ -201,107 +195,6 @@ def judged(
         before = judge_by_intervals(edition_1.CLAIMS[claim], first, seeds, reason, failure).to_json()
         rows.append({**second, "edition": EDITION, "first_edition": before})
     return rows
-
-
-def _rows(study: Study, output: Output, profile: Profile, seeds: Sequence[int], runs: Runs) -> PartResult:
-    """A study's rows, computed only if those saved are of other runs."""
-    used = {
-        config.hash: output.store.load(config.hash).facts["files"]["model/model.safetensors"]
-        for config in _all_configs(study, profile, seeds, runs)
-        if output.store.is_finished(config) and config.hash not in runs.failed
-    }
-    part = output.saved(study, used, seeds)
-    if part is None:
-        output.save(study, study.rows(runs, profile, seeds), used, seeds)
-        part = output.load(study.key)
-    return part
-
-
-def _all_configs(study: Study, profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
-    return list(dict.fromkeys([*study.configs(profile, seeds), *study.more(profile, seeds, runs)]))
-
-
-def trained(
-    study: Study,
-    profile: Profile,
-    seeds: Sequence[int],
-    store: Store,
-    train: Train = train_here,
-    say: Say = lambda text: None,
-) -> Runs:
-    """Train all runs of a study that are not in the store, those it asks for on the way included.
-
-    Runs whose files are damaged are trained again.
-    """
-    failed: dict[str, str] = {}
-    checked: set[RunConfig] = set()
-    wanted = study.configs(profile, seeds)
-    while True:
-        for config in [c for c in dict.fromkeys(wanted) if c not in checked and store.is_finished(c)]:
-            checked.add(config)
-            damage = store.damage(config)
-            if damage is not None:
-                say(f"  run {config.hash} is damaged and is trained again: {damage}")
-                store.reopen(config)
-        missing = [c for c in dict.fromkeys(wanted) if not store.is_finished(c) and c.hash not in failed]
-        if missing:
-            say(f"  {len(missing)} of {len(set(wanted))} runs to train")
-            failed |= train(missing, store)
-        known = set(wanted)
-        wanted = _all_configs(study, profile, seeds, Runs(store, failed))
-        if known >= set(wanted):
-            break
-    for name, why in failed.items():
-        say(f"  run {name} failed: {why}")
-    return Runs(store, failed)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a study would train.
-
-    Attributes:
-        runs: Those declared beforehand, new ones that no earlier study of the plan has.
-        finished: How many of them are.
-        search: How many more a search would ask for, roughly.
-        seconds: Estimate of what is left, in one process.
-    """
-
-    study: str
-    results: tuple[str, ...]
-    runs: int
-    finished: int
-    search: int
-    seconds: float
-    to_train: tuple[RunConfig, ...]
-
-
-def plan(words: Iterable[str], profile: Profile, out: Path, seeds: int | None = None) -> list[Plan]:
-    """What `reproduce` would train, and about how long it would take; writes nothing."""
-    output = Output(out, profile.name)
-    chosen = select(words, discover())
-    estimator = Estimator(output.store)
-    seen: set[RunConfig] = set()
-    plans = []
-    with ProgressBar("estimating", len(chosen)) as bar:
-        for number, study in enumerate(chosen):
-            bar.update(number, study.key)
-            numbers = _seeds(profile, seeds, study)
-            configs = [config for config in dict.fromkeys(study.configs(profile, numbers)) if config not in seen]
-            seen |= set(configs)
-            missing = [config for config in configs if not output.store.is_finished(config)]
-            times = estimator.seconds(missing)
-            more = study.more_expected(profile, numbers) if missing else 0
-            each = sum(estimator.seconds(configs)) / len(configs) if more else 0.0
-            finished, seconds = len(configs) - len(missing), sum(times) + more * each
-            plans.append(Plan(study.key, study.results, len(configs), finished, more, seconds, tuple(missing)))
-    return plans
-
-
-def _seeds(profile: Profile, seeds: int | None, study: Study) -> list[int]:
-    if seeds is not None and seeds < 1:
-        raise InputError(f"At least one seed is needed. Got --seeds {seeds}.")
-    return profile.seeds_of(study.key) if seeds is None else [FIRST_SEED + i for i in range(seeds)]
 
 
 def _where() -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
     STUDY = Study(
         key="superpositions", title="OOD outputs against sums of remembered ones", results=("R2",), claims=("C2",),
-        version=1, configs=…, rows=…, plot=…, effects=…,
+        version=1, configs=…, request=…, rows=…, plot=…, effects=…,
     )
 
-Runs are declared as configurations, so that the store trains each of them once however many studies look at it. Rows
-are computed from finished runs and saved; figures and verdicts come from the saved rows alone.
+Runs are declared as configurations, so that the store trains each of them once however many studies look at it, and
+with them the diagnosis that each needs: the engine of a sweep computes it, and it is kept with the run. Rows read
+finished runs and kept diagnoses, and are saved; figures and verdicts come from the saved rows alone.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from recombine.core.catalogue import Catalogue
-from recombine.core.errors import InputError, NotComputable, StoreError
+from recombine.core.errors import InputError, Missing, NotComputable, StoreError
 from recombine.core.registry import nearest
+from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.findings import PartResult
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store, StoredRun
 from recombine.studies.framework.profiles import Profile
@@ -41,10 +44,13 @@ class Runs:
     Args:
         store: Where they are.
         failed: Id → why, of runs that could not be trained.
+        undiagnosed: Id → why, of finished runs whose diagnosis failed.
     """
 
-    def __init__(self, store: Store, failed: Mapping[str, str] | None = None) -> None:
-        self.store, self.failed = store, dict(failed or {})
+    def __init__(
+        self, store: Store, failed: Mapping[str, str] | None = None, undiagnosed: Mapping[str, str] | None = None
+    ) -> None:
+        self.store, self.failed, self.undiagnosed = store, dict(failed or {}), dict(undiagnosed or {})
 
     def get(self, config: RunConfig) -> StoredRun | None:
         """The run of a configuration, read afresh so that nothing piles up in memory; None if there is none.
@@ -64,6 +70,16 @@ class Runs:
             run = self.get(config)
             if run is not None:
                 yield label, run
+
+    def diagnosis(self, run: StoredRun) -> Diagnosis:
+        """What is kept with a run.
+
+        Raises:
+            NotComputable: if its diagnosis failed.
+        """
+        if run.id in self.undiagnosed:
+            raise NotComputable(Missing.DEGENERATE, self.undiagnosed[run.id])
+        return run.diagnosis
 
 
 @contextlib.contextmanager
@@ -85,6 +101,11 @@ def undiagnosed(part: PartResult) -> dict[str, str]:
     return dict(part.facts.get(UNDIAGNOSED, {}))
 
 
+def no_request(profile: Profile, config: RunConfig) -> DiagnosisRequest | None:
+    """A study that reads nothing but scores."""
+    return None
+
+
 def nothing_more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
     """A study whose runs are all known beforehand."""
     return []
@@ -101,6 +122,7 @@ class Study:
         claims: The claims it decides, "C4"; each claim is decided by one study. Side results decide none.
         version: Raised when rows change their meaning, so that saved ones are computed again.
         configs: (profile, seeds) → the runs it needs.
+        request: (profile, run) → the diagnosis it reads of that run, or None.
         rows: (runs, profile, seeds) → a part named like the study: tables, arrays and facts. Runs that failed are
             simply not there; those that cannot be diagnosed are left out by `record_undiagnosed`.
         plot: What was saved → figures by name, "R05_factorization". Must not need runs, and must do with what is there
@@ -109,7 +131,7 @@ class Study:
         first_effects: The same for the first edition: part of a claim → seed → number.
         more: (profile, seeds, runs) → all further runs that what is finished calls for; asked again until there are no
             new ones (searches).
-        more_expected: (profile, seeds) → how many runs `more` will ask for in all, roughly; for estimates.
+        more_expected: (profile, seeds) → runs like those that `more` will ask for, about as many; for estimates.
     """
 
     key: str
@@ -119,11 +141,12 @@ class Study:
     version: int
     configs: Callable[[Profile, Sequence[int]], list[RunConfig]]
     rows: Callable[[Runs, Profile, Sequence[int]], PartResult]
+    request: Callable[[Profile, RunConfig], DiagnosisRequest | None] = field(default=no_request)
     plot: Callable[[PartResult], dict[str, Figure]]
     effects: Callable[[PartResult], Effects] = field(default=lambda part: {})
     first_effects: Callable[[PartResult], FirstEffects] = field(default=lambda part: {})
     more: Callable[[Profile, Sequence[int], Runs], list[RunConfig]] = field(default=nothing_more)
-    more_expected: Callable[[Profile, Sequence[int]], int] = field(default=lambda profile, seeds: 0)
+    more_expected: Callable[[Profile, Sequence[int]], list[RunConfig]] = field(default=lambda profile, seeds: [])
 
     def __post_init__(self) -> None:
         assert re.fullmatch(r"[a-z][a-z_]*", self.key), self.key

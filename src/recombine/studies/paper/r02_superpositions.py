@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recombine.core.statistics import median
+from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.findings import PartResult
-from recombine.diagnostics.numerics.nonnegative_superposition import nonnegative_superposition
-from recombine.diagnostics.numerics.superposition import Superposition, superposition, superposition_of_inputs
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.style import COLOURS
 from recombine.runs.config import RunConfig
-from recombine.runs.store import StoredRun
 from recombine.studies.framework.baseline import CODE_LABELS, CODES, TWO_CODES, cnn
 from recombine.studies.framework.figure_style import (
     SMALL,
-    grid_outputs,
     picture_rows,
     seeds_note,
-    spread_cells,
     task_of,
     tidy,
 )
@@ -32,7 +28,7 @@ from recombine.studies.framework.verdicts import Effects, Evidence
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHOWN = 5
+REQUEST = DiagnosisRequest(parts=("superposition", "free_weights"))
 BINS = np.linspace(-1, 1, 41)
 
 
@@ -41,18 +37,18 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     found = PartResult("superpositions", {"medians": [], "free_weights": []}, facts={"configs": {}})
     for (code, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({code}, seed {seed})"):
-            tests = _tests(run, code)
+            diagnosis = runs.diagnosis(run)
             about = {"code": code, "seed": seed, "run": run.id}
-            found.tables["medians"] += [{**about, **_medians(test)} for test in tests]
-            found.tables["free_weights"].append({**about, **learning(run), **_free_weights(run)})
+            tests = diagnosis["superposition"]
+            found.tables["medians"] += [{**about, **row} for row in tests.table("summary")]
+            [free] = diagnosis["free_weights"].table("summary")
+            found.tables["free_weights"].append({**about, **learning(run), **free})
             if code not in TWO_CODES:
                 continue
-            _add_histograms(found, code, next(t for t in tests if t.side == "output" and t.centred))
+            _add_histograms(found, code, tests)
             if code not in found.facts["configs"]:
                 found.facts["configs"][code] = run.config.to_dict()
-                for test in tests:
-                    if not test.centred:
-                        _add_pictures(found, f"{code}/{test.side}", test)
+                _add_pictures(found, code, diagnosis)
     return found
 
 
@@ -61,60 +57,32 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunC
     return {(code, seed): cnn(profile, code, profile.standard_depth, seed) for code in CODES for seed in seeds}
 
 
-def _free_weights(run: StoredRun) -> dict[str, float]:
-    """Medians over all OOD cells of what the best sums of remembered outputs explain, and of the controls."""
-    outputs, truth = grid_outputs(run.model, run.task)
-    options = {"truth": truth, "most_cells": len(run.task.space)}
-    found = nonnegative_superposition(outputs, run.task.space, run.task.holdout, **options)
-    assert found.truth is not None
-    names = ("share", "truth", "unrelated", "trained")
-    return {name: median(getattr(found, name)) for name in names} | {"blank": float(found.blank.mean())}
-
-
-def _tests(run: StoredRun, code: str) -> list[Superposition]:
-    """Output side, and for population codes input side, plain and centred."""
-    task = run.task
-    outputs, truth = grid_outputs(run.model, task)
-    cells = spread_cells(task.holdout, SHOWN).tolist()
-    tests = []
-    for centred in (False, True):
-        common: dict[str, Any] = {"truth": truth, "centred": centred, "pictures": cells}
-        tests.append(superposition(outputs, task.space, task.holdout, **common))
-        if code != "ramp":  # the mean of ramp codes is just another coordinate
-            tests.append(superposition_of_inputs(outputs, run.model, task.inputs, task.space, task.holdout, **common))
-    return tests
-
-
-def _medians(test: Superposition) -> dict[str, Any]:
-    assert test.cosine_truth is not None
-    assert test.truth_superposition is not None
-    return {
-        "side": test.side,
-        "centred": test.centred,
-        "cells": len(test.cells),
-        "cosine": median(test.cosine),
-        "cosine_truth": median(test.cosine_truth),
-        "truth_superposition": median(test.truth_superposition),
-        "energy": median(test.energy),
-        "factor_energy": median(test.factor_energy),
-        "nearer": median(test.cosine - test.cosine_truth),
-    }
-
-
-def _add_histograms(found: PartResult, code: str, test: Superposition) -> None:
+def _add_histograms(found: PartResult, code: str, tests: PartResult) -> None:
+    rows = [row for row in tests.table("cells") if row["side"] == "output" and row["centred"]]
     for name in ("cosine", "cosine_truth", "truth_superposition"):
-        values = getattr(test, name)
+        values = np.array([row[name] for row in rows])
         counts = np.histogram(values[np.isfinite(values)], bins=BINS)[0]
         key = f"histogram/{code}/{name}"
         found.arrays[key] = found.arrays.get(key, 0) + counts
 
 
-def _add_pictures(found: PartResult, key: str, test: Superposition) -> None:
-    pictures = test.pictures
-    assert pictures.truth is not None
-    found.arrays[f"cells/{key}"] = pictures.cells
-    for name in ("truth", "output", "superposition", "parts"):
-        found.arrays[f"{name}/{key}"] = getattr(pictures, name).astype(np.float32)
+def _add_pictures(found: PartResult, code: str, diagnosis: Diagnosis) -> None:
+    """Both sides, the mean not taken off. Those of the input side are put together from outputs of mean codes."""
+    part = diagnosis["superposition"]
+    pictures = part.by_layer("pictures")
+    for name in ("cells", "truth", "output", "superposition", "parts"):
+        found.arrays[f"{name}/{code}/output"] = pictures[name]
+    alone = part.by_layer("mean codes")
+    if not alone:  # the mean of ramp codes is just another coordinate
+        return
+    cells = pictures["cells"]
+    where = diagnosis.space.coordinates(_tensor(cells)).numpy()
+    parts = np.stack([alone[factor][where[:, axis]] for axis, factor in enumerate(diagnosis.space.names)], axis=1)
+    scales = {r["cell"]: r["scale"] for r in part.table("cells") if r["side"] == "input" and not r["centred"]}
+    scale = np.array([scales[int(cell)] for cell in cells], dtype=np.float32)[:, None, None]
+    arrays = {**pictures, "parts": parts, "superposition": scale * parts.sum(1)}
+    shown = ("cells", "truth", "output", "superposition", "parts")
+    found.arrays.update({f"{name}/{code}/input": arrays[name].copy() for name in shown})
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
@@ -217,8 +185,9 @@ STUDY = Study(
     title="outputs for unseen pairs against sums of remembered ones",
     results=("R2",),
     claims=("C2",),
-    version=2,
+    version=3,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    request=lambda profile, config: REQUEST,
     rows=rows,
     plot=plot,
     effects=effects,

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from recombine.diagnostics.findings import PartResult
-from recombine.diagnostics.numerics.kernels import SIMILARITIES, agreement, binary_factorized_kernel, gram_matrices
+from recombine.diagnostics.numerics.kernels import SIMILARITIES, binary_factorized_kernel
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.style import SKY
-from recombine.runs.store import StoredRun
 from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, two_codes
-from recombine.studies.framework.figure_style import SMALL, grid_outputs, seeds_note, task_of
+from recombine.studies.framework.figure_style import SMALL, seeds_note, task_of
 from recombine.studies.framework.learning import Rows, evidence, grouped, learning
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 LABELS = {"cosine": "cosine", "l2": "L2 distance", "overlap": "pixel overlap"}
 DIVIDER = SKY
+REQUEST = DiagnosisRequest(parts=("kernels", "kernel_references"))
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
@@ -33,38 +33,19 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     found = PartResult("similarities", {"agreement": []}, facts={"configs": {}, "n_id": {}, "references": {}})
     for (code, seed), run in runs.labelled(two_codes(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({code}, seed {seed})"):
-            outputs, _ = grid_outputs(run.model, run.task)
-            grams = gram_matrices(outputs, run.task.space, run.task.holdout, overlap_dtype=torch.float32)
+            diagnosis = runs.diagnosis(run)
+            kernels = diagnosis["kernels"]
             about = {"code": code, "seed": seed, "run": run.id, **learning(run)}
+            found.tables["agreement"] += [{**about, **row} for row in kernels.table("agreement")]
             if not found.facts["references"]:  # the same for all runs: they share scene and hold-out
-                found.facts["references"] = _references(run)
-            found.tables["agreement"] += [{**about, **asdict(agreement(grams, s, seed=seed))} for s in SIMILARITIES]
+                ends = diagnosis["kernel_references"].table("agreement")
+                found.facts["references"] = {row["similarity"]: [row["right"], row["superposed"]] for row in ends}
             if code not in found.facts["configs"]:
                 found.facts["configs"][code] = run.config.to_dict()
-                found.facts["n_id"][code] = grams.n_id
-                found.arrays[f"cells/{code}"] = grams.cells
-                for name, matrix in grams.matrices.items():
+                found.facts["n_id"][code] = kernels.facts["n_id"]
+                found.arrays[f"cells/{code}"] = kernels.arrays["cells"]
+                for name, matrix in kernels.by_layer("gram").items():
                     found.arrays[f"gram/{code}/{name}"] = matrix.astype(np.float16)  # for pictures
-    return found
-
-
-def _references(run: StoredRun) -> dict[str, list[float]]:
-    """Similarity → its correlation with K_bin for right outputs and for perfect superpositions.
-
-    A perfect superposition of an OOD cell is the mean of the true images of all ID cells that share x or y with it.
-    """
-    task = run.task
-    cells = torch.arange(len(task.space))
-    right, where = task.targets(task.space.values(cells)), task.space.coordinates(cells)
-    perfect = right.clone()
-    trained = torch.from_numpy(task.holdout.id_mask.ravel())
-    for cell in task.holdout.ood_cells:
-        perfect[cell] = right[trained & (where == where[cell]).any(1)].mean(0)
-    found: dict[str, list[float]] = {}
-    for outputs in (right, perfect):
-        grams = gram_matrices(outputs, task.space, task.holdout, overlap_dtype=torch.float32)
-        for similarity in SIMILARITIES:
-            found.setdefault(similarity, []).append(agreement(grams, similarity, seed=0).correlation)
     return found
 
 
@@ -181,8 +162,9 @@ STUDY = Study(
     title="similarity of outputs for unseen and trained pairs, beside K_bin",
     results=("R3", "R11"),
     claims=("C3",),
-    version=2,
+    version=3,
     configs=lambda profile, seeds: list(two_codes(profile, seeds).values()),
+    request=lambda profile, config: REQUEST,
     rows=rows,
     plot=plot,
     effects=effects,

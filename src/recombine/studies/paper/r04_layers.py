@@ -11,13 +11,14 @@ import numpy as np
 from recombine.core.statistics import median
 from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
-from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, cnn
+from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, cnn, inner_cnn
 from recombine.studies.framework.figure_style import SMALL, seeds_note
-from recombine.studies.framework.layerwise import (
+from recombine.studies.framework.layer_figures import curves
+from recombine.studies.framework.layers import (
+    REQUEST,
     before_output,
-    curves,
     fall_of_factorization,
-    look,
+    layer_rows,
     loss_of_factorization,
     trend,
 )
@@ -25,6 +26,7 @@ from recombine.studies.framework.learning import evidence, learning
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
 from recombine.studies.framework.verdicts import Effects
+from recombine.studies.framework.width_check import TABLE, at_width, width_check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,29 +43,42 @@ FACTORIZATIONS = {
 }
 
 
-def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int, int], RunConfig]:
-    """(code, depth, seed) → run."""
-    return {
-        (code, depth, seed): cnn(profile, code, depth, seed)
+def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int, int], RunConfig]:
+    """(width, code, depth, seed) → run; some seeds and depths also at the profile's full width."""
+    found = {
+        (profile.inner_width, code, depth, seed): inner_cnn(profile, code, depth, seed)
         for code in TWO_CODES
         for depth in profile.depths
         for seed in seeds
     }
+    checked = {
+        (profile.width, code, depth, seed): cnn(profile, code, depth, seed)
+        for code in TWO_CODES
+        for depth in sorted({profile.depths[0], profile.standard_depth, profile.depths[-1]})
+        for seed in seeds[: profile.check_seeds]
+    }
+    return found | checked
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """A row per layer of every run, and one per run that says whether it has learnt."""
-    found = PartResult("layers", {"layers": [], "runs": []})
-    for (code, depth, seed), run in runs.labelled(wanted(profile, seeds)):
-        with record_undiagnosed(found, f"run {run.id} ({code}, depth {depth}, seed {seed})"):
-            about = {"code": code, "depth": depth, "seed": seed, "run": run.id}
-            found.tables["layers"] += [{**about, **row} for row in look(run).rows]
+    """A row per layer of every run, one per run that says whether it has learnt, and the check of the width."""
+    facts = {"width": profile.inner_width}
+    found = PartResult("layers", {"layers": [], "runs": []}, facts=facts)
+    for (width, code, depth, seed), run in runs.labelled(wanted(profile, seeds)):
+        with record_undiagnosed(found, f"run {run.id} ({code}, width {width}, depth {depth}, seed {seed})"):
+            about = {"code": code, "width": width, "depth": depth, "seed": seed, "run": run.id}
+            found.tables["layers"] += [{**about, **row} for row in layer_rows(runs.diagnosis(run))]
             found.tables["runs"].append({**about, **learning(run)})
+    checked = {row["depth"] for row in found.tables["runs"] if row["width"] == profile.width}
+    found.tables[TABLE] = width_check(
+        found, _effects, narrow=profile.inner_width, wide=profile.width, keep=lambda row: row["depth"] in checked
+    )
     return found
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
     """Probes and factorization by layer and depth."""
+    part = at_width(part, part.facts["width"])
     seeds = seeds_note(row["seed"] for row in part.rows)
     return {
         "R04_probes": _panels(part, PROBES, f"R² of linear probes, mean over x and y; mean and range of {seeds}", -1.0),
@@ -115,6 +130,11 @@ def _networks(part: PartResult) -> tuple[list[int], dict[int, Networks]]:
 
 def effects(part: PartResult) -> Effects:
     """Trends, losses and the fall of F, for seeds that have all depths and both codes."""
+    return _effects(at_width(part, part.facts["width"]))
+
+
+def _effects(part: PartResult) -> Effects:
+    """The same of networks of one width."""
     depths, networks = _networks(part)
     groups = {seed: [row for row in part.table("runs") if row["seed"] == seed] for seed in networks}
     least = max((row["layer"] for n in networks.values() for row in before_output(n["ramp", depths[0]])), default=0)
@@ -145,7 +165,7 @@ def effects(part: PartResult) -> Effects:
 
 def first_effects(part: PartResult) -> FirstEffects:
     """Trends and losses per layer."""
-    depths, networks = _networks(part)
+    depths, networks = _networks(at_width(part, part.facts["width"]))
     found: dict[str, dict[int, float]] = {}
     for seed, of in networks.items():
         rate = {key: loss_of_factorization(group, per_layer=True) for key, group in of.items()}
@@ -165,8 +185,9 @@ STUDY = Study(
     title="probes and factorization by layer of CNNs of all depths",
     results=("R4", "R5"),
     claims=("C4", "C5"),
-    version=2,
+    version=3,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    request=lambda profile, config: REQUEST,
     rows=rows,
     plot=plot,
     effects=effects,

@@ -6,28 +6,51 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from recombine.diagnostics.findings import PartResult
-from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, two_codes
+from recombine.runs.config import RunConfig
+from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, cnn, inner_cnn
 from recombine.studies.framework.figure_style import by_layer, task_of
-from recombine.studies.framework.layerwise import look, volume_maps
+from recombine.studies.framework.layer_figures import volume_maps
+from recombine.studies.framework.layers import REQUEST, volumes, warp_row
 from recombine.studies.framework.learning import evidence, grouped, learning
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
 from recombine.studies.framework.verdicts import Effects
+from recombine.studies.framework.width_check import TABLE, at_width, width_check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int], RunConfig]:
+    """(width, code, seed) → a CNN of the standard depth; some seeds also at the profile's full width."""
+    depth = profile.standard_depth
+    found = {
+        (profile.inner_width, code, seed): inner_cnn(profile, code, depth, seed) for code in TWO_CODES for seed in seeds
+    }
+    checked = {
+        (profile.width, code, seed): cnn(profile, code, depth, seed)
+        for code in TWO_CODES
+        for seed in seeds[: profile.check_seeds]
+    }
+    return found | checked
+
+
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """How the output's volume element departs from that of the true images, per run; maps of the first seed."""
     found = PartResult("volume", {"warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
-    for (code, seed), run in runs.labelled(two_codes(profile, seeds)):
-        with record_undiagnosed(found, f"run {run.id} ({code}, seed {seed})"):
-            seen = look(run)
-            found.tables["warp"].append({"code": code, "seed": seed, "run": run.id, **learning(run), **seen.warp})
-            if code not in found.facts["configs"]:
+    found.facts["width"] = profile.inner_width
+    for (width, code, seed), run in runs.labelled(wanted(profile, seeds)):
+        with record_undiagnosed(found, f"run {run.id} ({code}, width {width}, seed {seed})"):
+            diagnosis = runs.diagnosis(run)
+            found.tables["warp"].append(
+                {"code": code, "width": width, "seed": seed, "run": run.id, **learning(run), **warp_row(diagnosis)}
+            )
+            if code not in found.facts["configs"] and width == profile.inner_width:
                 found.facts["configs"][code] = run.config.to_dict()
-                found.arrays.update({f"volume/{code}/{number}": values for number, values in seen.volumes.items()})
+                found.arrays.update(
+                    {f"volume/{code}/{number}": values for number, values in volumes(diagnosis).items()}
+                )
+    found.tables[TABLE] = width_check(found, _effects, narrow=profile.inner_width, wide=profile.width)
     return found
 
 
@@ -43,6 +66,11 @@ def plot(part: PartResult) -> dict[str, Figure]:
 
 def effects(part: PartResult) -> Effects:
     """Median distortion of OOD cells minus that of ID cells."""
+    return _effects(at_width(part, part.facts["width"]))
+
+
+def _effects(part: PartResult) -> Effects:
+    """The same of networks of one width."""
     return {
         f"C6.{code}": evidence(
             grouped([row for row in part.rows if row["code"] == code]),
@@ -56,7 +84,7 @@ def effects(part: PartResult) -> Effects:
 def first_effects(part: PartResult) -> FirstEffects:
     """The same with means."""
     found: dict[str, dict[int, float]] = {}
-    for row in part.rows:
+    for row in at_width(part, part.facts["width"]).rows:
         found.setdefault(f"C6.{row['code']}", {})[row["seed"]] = row["distortion_ood"] - row["distortion_id"]
     return found
 
@@ -66,8 +94,9 @@ STUDY = Study(
     title="volume element by layer of CNNs",
     results=("R6",),
     claims=("C6",),
-    version=1,
-    configs=lambda profile, seeds: list(two_codes(profile, seeds).values()),
+    version=2,
+    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    request=lambda profile, config: REQUEST,
     rows=rows,
     plot=plot,
     effects=effects,

@@ -9,20 +9,18 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recombine.diagnostics.findings import PartResult
-from recombine.diagnostics.model.layers import OUT
-from recombine.diagnostics.numerics.geometry import metric_tensor_finite_difference
-from recombine.models.decoders import FactorRendered
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.style import BLACK, GREEN, ORANGE, SKY
 from recombine.runs.config import RunConfig
-from recombine.runs.store import StoredRun
 from recombine.studies.framework.baseline import corner, square
 from recombine.studies.framework.figure_style import SMALL, by_layer, seeds_note, task_of
-from recombine.studies.framework.layerwise import roughness, volume_maps
+from recombine.studies.framework.layer_figures import volume_maps
+from recombine.studies.framework.layers import DIFFERENCES, volumes, warp_row
 from recombine.studies.framework.learning import Rows, evidence, grouped
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
@@ -41,7 +39,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "both": {**ENTROPY, **VARIANCE},
 }
 STYLES = {"none": (BLACK, "o"), "entropy": (ORANGE, "s"), "variance": (SKY, "^"), "both": (GREEN, "D")}
-TRAPPED = 0.5  # banding below which a value's map lies along no axis of the image
+# A one-hot code means something on the grid only, hence differences between neighbouring cells.
+REQUEST = DiagnosisRequest(parts=("geometry", "maps"), geometry=(DIFFERENCES,))
 COINCIDING = 0.03  # decades within which points of the scatter plot count as one
 
 
@@ -61,11 +60,12 @@ SIZES = {
 }
 
 
-def config(sizes: Shapes, variant: str, seed: int) -> RunConfig:
-    """A run of the paper's low-rank setting with some of its penalties."""
+def config(sizes: Shapes, variant: str, seed: int, *, stripes: bool = False) -> RunConfig:
+    """A run of the paper's low-rank setting with some of its penalties, and with all stripes beside the bumps."""
     return RunConfig.parse(
         [*square(sizes.side), *corner(sizes.side), "scene.sigma=1.5",
          "encoding.kind=onehot", "decoder.kind=rendered", "training.kind=low_rank",
+         *(["training.examples.single_factor={}"] if stripes else []),
          f"training.terms={json.dumps(VARIANTS[variant])}", f"training.epochs={sizes.epochs}", f"seed={seed}"]
     )  # fmt: skip
 
@@ -83,40 +83,23 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     found = PartResult("rendering", {"ablation": []}, facts=facts)
     for (variant, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({variant}, seed {seed})"):
-            volumes = _log_volumes(run)
-            renderer = cast(FactorRendered, run.model).renderer
+            diagnosis = runs.diagnosis(run)
+            [maps] = diagnosis["maps"].table("summary")
+            warp = warp_row(diagnosis, DIFFERENCES)
             found.tables["ablation"].append({
                 "seed": seed,
                 "variant": variant,
                 "run": run.id,
                 **{name: run.summary[name] for name in ("id_mse", "ood_mse", "id_localization", "ood_localization")},
-                "effective_rank": float(renderer.effective_ranks().detach().mean()),
-                "banding": float(renderer.banding().detach().mean()),
-                "banding_median": float(renderer.banding().detach().median()),
-                "trapped": int((renderer.banding().detach() < TRAPPED).sum()),
-                **roughness(volumes[-1], run.task.holdout),
+                **maps,
+                **{name: warp[name] for name in ("roughness_ood", "roughness_ood_median")},
             })  # fmt: skip
             if variant not in facts["configs"]:
                 facts["configs"][variant] = run.config.to_dict()
-                found.arrays.update({f"volume/{variant}/{n}": values for n, values in enumerate(volumes)})
-                maps = _embeddings(run, value)
-                found.arrays.update({f"map/{variant}/{factor}": one for factor, one in maps.items()})
+                found.arrays.update({f"volume/{variant}/{n}": v for n, v in volumes(diagnosis).items()})
+                drawn = diagnosis["maps"].by_layer("maps")
+                found.arrays.update({f"map/{variant}/{factor}": one[value, 0] for factor, one in drawn.items()})
     return found
-
-
-def _log_volumes(run: StoredRun) -> list[np.ndarray]:
-    """By layer. A one-hot code means something on the grid only, hence differences between neighbouring cells."""
-    found = metric_tensor_finite_difference(run.model, run.task.space, run.task.inputs)
-    assert list(found.layers)[-1] == OUT
-    return [layer.log_volume for layer in found.layers.values()]
-
-
-def _embeddings(run: StoredRun, value: int) -> dict[str, np.ndarray]:
-    """The map of one value of each factor."""
-    renderer = cast(FactorRendered, run.model).renderer
-    maps = renderer.maps().detach().numpy()
-    starts = np.cumsum([0, *run.task.space.shape[:-1]])
-    return {name: maps[start + value, 0] for name, start in zip(run.task.space.names, starts)}
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
@@ -272,8 +255,9 @@ STUDY = Study(
     title="penalties of the factor-rendered decoder: embeddings, volume element, errors",
     results=("R7",),
     claims=("C7", "C8"),
-    version=2,
+    version=3,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    request=lambda profile, config: REQUEST,
     rows=rows,
     plot=plot,
     effects=effects,

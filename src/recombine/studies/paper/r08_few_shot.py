@@ -6,7 +6,7 @@ Forced rendering by data (Liang et al. 2025, Sec. 5). All numbers of bumps get t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +14,10 @@ import torch
 
 from recombine.core.images import Tone
 from recombine.core.statistics import median
+from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.findings import PartResult
-from recombine.diagnostics.numerics.conjunction import conjunction, foreground, sum_of_single_factors
+from recombine.diagnostics.numerics.conjunction import foreground, sum_of_single_factors
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.style import COLOURS
 from recombine.runs.config import RunConfig
 from recombine.runs.store import StoredRun
@@ -34,6 +36,7 @@ from recombine.studies.framework.learning import Rows, evidence, grouped, learni
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
 from recombine.studies.framework.verdicts import Effects
+from recombine.studies.framework.width_check import TABLE, at_width, width_check
 from recombine.training.examples.single_factor import single_factor_values
 
 if TYPE_CHECKING:
@@ -41,14 +44,16 @@ if TYPE_CHECKING:
 
 SHOWN = 6
 MANY = 100  # the number of bumps that C10 looks at
+REQUEST = DiagnosisRequest(parts=("conjunction",))
 
 
 @dataclass(frozen=True)
 class Shapes:
     """N, the CNN, lengths of training in steps, and how many bumps, in numbers and as shares of all ID bumps.
 
-    Numbers are trained for every length, shares for the longest.
+    No bumps and the most bumps are trained for every length, everything else for the longest.
 
+    `check_width` is a width at which the profile's check seeds are trained too, without bumps and with the most.
     `recipe` replaces the `recommended` one of the studies on stripes.
     """
 
@@ -58,15 +63,16 @@ class Shapes:
     bumps: tuple[int, ...]
     shares: tuple[float, ...]
     depth: int = 4
+    check_width: int | None = None
     recipe: tuple[str, ...] = ()
 
 
 BUMPS = (0, 10, 50, 100)
 SIZES = {
-    "smoke": Shapes(side=12, width=8, lengths=(10, 20), bumps=(0, 10, 50), shares=(0.5,), depth=2),
+    "smoke": Shapes(side=12, width=8, lengths=(10, 20), bumps=(0, 10, 50), shares=(0.5,), depth=2, check_width=9),
     "quick": Shapes(side=28, width=16, lengths=(500, 2000), bumps=BUMPS, shares=(0.05, 0.5)),
     "standard": Shapes(
-        side=28, width=32, lengths=(500, 1000, 2000, 4000), bumps=BUMPS, shares=(0.01, 0.05, 0.2, 0.5, 1.0)
+        side=28, width=16, lengths=(500, 1000, 2000, 4000), bumps=BUMPS, shares=(0.05, 0.5), check_width=64
     ),
     "paper": Shapes(
         side=28,
@@ -79,55 +85,76 @@ SIZES = {
 }
 
 
-def config(sizes: Shapes, bumps: int | None, seed: int, steps: int | None = None, *, stripes: bool = True) -> RunConfig:
-    """A run on all stripes and so many bumps (None: all ID bumps), of the longest training unless said otherwise."""
+def config(
+    sizes: Shapes,
+    bumps: int | None,
+    seed: int,
+    steps: int | None = None,
+    *,
+    stripes: bool = True,
+    held_out: Sequence[str] | None = None,
+) -> RunConfig:
+    """A run on all stripes and so many bumps (None: all ID bumps), of the longest training unless said otherwise.
+
+    The centre is held out unless `held_out` has other overrides.
+    """
+    held = centre(sizes.side) if held_out is None else held_out
     return RunConfig.parse(
-        [*REMEDY, *square(sizes.side), *centre(sizes.side), f"decoder.depth={sizes.depth}",
+        [*REMEDY, *square(sizes.side), *held, f"decoder.depth={sizes.depth}",
          f"decoder.width={sizes.width}", f"training.examples.single_factor={'{}' if stripes else 'null'}",
          *([] if bumps is None else [f"training.examples.cells.count={bumps}"]),
          f"training.steps={steps or sizes.lengths[-1]}", *sizes.recipe, f"seed={seed}"]
     )  # fmt: skip
 
 
-def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, float | None, int, int], RunConfig]:
-    """(number of bumps, share of all ID bumps or None, steps, seed) → run."""
+def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, int, float | None, int, int], RunConfig]:
+    """(width, number of bumps, share of all ID bumps or None, steps, seed) → run."""
     sizes = profile.of(SIZES)
     available = config(sizes, 0, 0).task().holdout.n_id
     shares = {round(share * available): share for share in sizes.shares}
     longest = sizes.lengths[-1]
-    asked = {(m, shares.get(m), steps) for m in sizes.bumps for steps in sizes.lengths}
-    asked |= {(m, share, longest) for m, share in shares.items()}
+    ends = (0, many(profile))
+    asked = {(m, shares.get(m), steps) for m in ends for steps in sizes.lengths}
+    asked |= {(m, shares.get(m), longest) for m in sizes.bumps} | {(m, share, longest) for m, share in shares.items()}
     ordered = sorted(asked, key=lambda key: (key[2], key[0]), reverse=True)[::-1]
-    return {(*key, seed): config(sizes, key[0], seed, key[2]) for key in ordered for seed in seeds}
+    found = {(sizes.width, *key, seed): config(sizes, key[0], seed, key[2]) for key in ordered for seed in seeds}
+    if sizes.check_width is not None:
+        wide = replace(sizes, width=sizes.check_width)
+        for seed in seeds[: profile.check_seeds]:
+            found |= {(wide.width, m, shares.get(m), longest, seed): config(wide, m, seed) for m in ends}
+    return found
+
+
+def many(profile: Profile) -> int:
+    """How many bumps C10 looks at."""
+    return min(MANY, max(profile.of(SIZES).bumps))
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """A row per run; pictures of the first seed."""
     sizes = profile.of(SIZES)
-    found = PartResult("few_shot", {"runs": []}, facts={"config": None, "many": min(MANY, max(sizes.bumps)),
+    found = PartResult("few_shot", {"runs": []}, facts={"config": None, "many": many(profile), "width": sizes.width,
                                                             "lengths": list(sizes.lengths)})  # fmt: skip
-    for (bumps, share, steps, seed), run in runs.labelled(wanted(profile, seeds)):
+    for (width, bumps, share, steps, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({bumps} bumps, seed {seed})"):
-            about = {"seed": seed, "bumps": bumps, "run": run.id, **learning(run)}
-            found.tables["runs"].append({**about, **_scores(run), "share": np.nan if share is None else float(share)})
-            if steps == sizes.lengths[-1] and f"outputs/{bumps}" not in found.arrays:
+            about = {"seed": seed, "width": width, "bumps": bumps, "run": run.id, **learning(run)}
+            found.tables["runs"].append(
+                {**about, **_scores(run, runs.diagnosis(run)), "share": np.nan if share is None else float(share)}
+            )
+            if (width, steps) == (sizes.width, sizes.lengths[-1]) and f"outputs/{bumps}" not in found.arrays:
                 _keep_pictures(found, bumps, run)
+    ends = {(bumps, sizes.lengths[-1]) for bumps in (0, many(profile))}
+    found.tables[TABLE] = width_check(
+        found, _longest_effects, narrow=sizes.width, wide=sizes.check_width or sizes.width,
+        keep=lambda row: (row["bumps"], row["steps"]) in ends,
+    )  # fmt: skip
     return found
 
 
-def _scores(run: StoredRun) -> dict[str, Any]:
-    """Means over the cells of a split.
-
-    Returns:
-        additive: Cosine of OOD outputs with the sum of the stripes; `baseline` is that of the true scenes.
-        composed: Cosine of OOD outputs with the true scenes.
-    """
-    found = conjunction(run.model, run.task)
-    return {
-        **{name: run.summary[name] for name in ("ood_mse", "id_localization", "ood_localization")},
-        **{name: float(getattr(found, name).mean()) for name in ("additive", "composed", "baseline")},
-        **{f"{name}_median": median(getattr(found, name)) for name in ("additive", "composed")},
-    }
+def _scores(run: StoredRun, diagnosis: Diagnosis) -> dict[str, Any]:
+    """Scores of both splits, and means and medians of the part `conjunction`."""
+    [found] = diagnosis["conjunction"].table("summary")
+    return {name: run.summary[name] for name in ("ood_mse", "id_localization", "ood_localization")} | found
 
 
 def _keep_pictures(found: PartResult, bumps: int, run: StoredRun) -> None:
@@ -151,6 +178,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
     """The data set, samples for numbers of bumps and for shares, scores by number of bumps."""
     if part.facts["config"] is None:
         return {}
+    part = at_width(part, part.facts["width"])
     figures = {"R08_data_set": _data_set(part), "R08_scores": _curves(part), "R08_training_time": _over_time(part)}
     shares = {row["bumps"]: row["share"] for row in part.rows}
     kept = [int(name.split("/")[1]) for name in part.arrays if name.startswith("outputs/")]
@@ -262,7 +290,7 @@ def _over_time(part: PartResult) -> Figure:
     """Both cosines and localization against the length of training, a panel per number of bumps."""
     from recombine.plotting.style import new_figure
 
-    counts = sorted({row["bumps"] for row in part.rows if np.isnan(row["share"])})
+    counts = sorted({row["bumps"] for row in part.rows if row["steps"] == part.facts["lengths"][0]})
     figure = new_figure(2.5 * len(counts) + 0.6, 3.0)
     axes = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
     lines = {"ood_localization": "right place", "composed_median": "cosine with the bump",
@@ -286,35 +314,62 @@ def _over_time(part: PartResult) -> Figure:
 
 def effects(part: PartResult) -> Effects:
     """Curves over the length of training (C9) and over the number of bumps (C10)."""
+    own = at_width(part, part.facts["width"])
+    return _evidence(own, {**_at_the_end(own), **_curves_of(own)})
+
+
+def _longest_effects(part: PartResult) -> Effects:
+    """The parts that need nothing but the longest training without bumps and with the most."""
+    return _evidence(part, _at_the_end(part))
+
+
+Numbers = dict[str, Callable[[Rows], float]]
+
+
+def _of(rows: Rows, bumps: int, steps: int) -> dict[str, Any]:
+    return next(row for row in rows if (row["bumps"], row["steps"]) == (bumps, steps))
+
+
+def _nearer_sum(row: dict[str, Any]) -> float:
+    return row["additive_median"] - row["composed_median"]
+
+
+def _gain(rows: Rows, many: int, steps: int) -> float:
+    return _of(rows, many, steps)["composed_median"] - _of(rows, 0, steps)["composed_median"]
+
+
+def _at_the_end(part: PartResult) -> Numbers:
+    longest, many = part.facts["lengths"][-1], part.facts["many"]
+    return {
+        "C9.additive": lambda rows: _nearer_sum(_of(rows, 0, longest)),
+        "C9.place": lambda rows: _of(rows, 0, longest)["ood_localization"],
+        "C10.bump": lambda rows: _of(rows, many, longest)["composed_median"],
+        "C10.gain": lambda rows: _gain(rows, many, longest),
+    }
+
+
+def _curves_of(part: PartResult) -> Numbers:
     shortest, longest, many = part.facts["lengths"][0], part.facts["lengths"][-1], part.facts["many"]
-
-    def of(rows: Rows, bumps: int, steps: int) -> dict[str, Any]:
-        return next(row for row in rows if (row["bumps"], row["steps"]) == (bumps, steps))
-
-    def nearer_sum(row: dict[str, Any]) -> float:
-        return row["additive_median"] - row["composed_median"]
-
-    def gain(rows: Rows, steps: int) -> float:
-        return of(rows, many, steps)["composed_median"] - of(rows, 0, steps)["composed_median"]
 
     def over_time(rows: Rows) -> float:
         ordered = sorted((row for row in rows if row["bumps"] == 0), key=lambda row: row["steps"])
-        return rank_correlation([row["steps"] for row in ordered], [nearer_sum(row) for row in ordered])
+        return rank_correlation([row["steps"] for row in ordered], [_nearer_sum(row) for row in ordered])
 
     def over_bumps(rows: Rows) -> float:
         ordered = sorted((r for r in rows if r["steps"] == longest and np.isnan(r["share"])), key=lambda r: r["bumps"])
         return rank_correlation([row["bumps"] for row in ordered], [row["composed_median"] for row in ordered])
 
-    numbers: dict[str, Callable[[Rows], float]] = {
-        "C9.additive": lambda rows: nearer_sum(of(rows, 0, longest)),
+    return {
         "C9.rises": over_time,
-        "C9.early": lambda rows: nearer_sum(of(rows, 0, shortest)),
-        "C9.place": lambda rows: of(rows, 0, longest)["ood_localization"],
-        "C10.bump": lambda rows: of(rows, many, longest)["composed_median"],
-        "C10.gain": lambda rows: gain(rows, longest),
+        "C9.early": lambda rows: _nearer_sum(_of(rows, 0, shortest)),
         "C10.rises": over_bumps,
-        "C10.early_gain": lambda rows: gain(rows, shortest),
+        "C10.early_gain": lambda rows: _gain(rows, many, shortest),
     }
+
+
+def _evidence(part: PartResult, numbers: Numbers) -> Effects:
+    """For seeds that have all their runs."""
+    longest = part.facts["lengths"][-1]
     runs_per_seed = max((len(rows) for rows in grouped(part.rows).values()), default=0)
     groups = grouped(part.rows, lambda rows: len(rows) == runs_per_seed)
     return {name: evidence(groups, number, runs=_longest_of(longest)) for name, number in numbers.items()}
@@ -327,6 +382,7 @@ def _longest_of(steps: int) -> Callable[[Rows], Rows]:
 
 def first_effects(part: PartResult) -> FirstEffects:
     """Without bumps, and with many of them."""
+    part = at_width(part, part.facts["width"])
     found: dict[str, dict[int, float]] = {}
     of = {(row["bumps"], row["seed"]): row for row in _longest(part)}
     many = part.facts["many"]
@@ -347,8 +403,9 @@ STUDY = Study(
     title="all stripes and few bumps: the additive conjunction and the bump",
     results=("R8",),
     claims=("C9", "C10"),
-    version=2,
+    version=3,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    request=lambda profile, config: REQUEST,
     rows=rows,
     plot=plot,
     effects=effects,

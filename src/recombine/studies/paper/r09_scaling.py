@@ -11,7 +11,7 @@ not do: with it no number of bumps alone places 90 % of the unseen pairs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +54,8 @@ class Shapes:
 
 SIZES = {
     "smoke": Shapes(sides=(8, 12), width=4, depth=2, steps=5, resolution=0.5),
-    "quick": Shapes(sides=(12, 16, 20, 24, 28), width=16, depth=4, steps=1000, resolution=0.25),
-    "standard": Shapes(sides=(12, 16, 20, 24, 28, 32), width=16, depth=4, steps=2000, resolution=0.1),
+    "quick": Shapes(sides=(12, 16, 24), width=16, depth=4, steps=1000, resolution=0.25),
+    "standard": Shapes(sides=(12, 16, 24, 32), width=16, depth=4, steps=2000, resolution=0.25),
     "paper": Shapes(sides=(24, 28, 32, 36, 40), width=128, depth=8, steps=3125, resolution=0.1, recipe=PAPER_RECIPE),
 }
 
@@ -65,7 +65,7 @@ class _Unknown(Exception):
 
 
 @dataclass(frozen=True)
-class _Search:
+class Search:
     """One search, as far as it came.
 
     Attributes:
@@ -80,18 +80,32 @@ class _Search:
     found: Bracket | None
 
 
-def _searches(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Iterator[_Search]:
-    sizes = profile.of(SIZES)
-    for kind, stripes in KINDS.items():
+def middle_quarter(side: int) -> list[str]:
+    """What is held out."""
+    return ["holdout.kind=side", "holdout.fraction=0.25"]
+
+
+HeldOut = Callable[[int], list[str]]  # N → overrides that say what is held out
+
+
+def searches(
+    runs: Runs,
+    sizes: Shapes,
+    seeds: Sequence[int],
+    kinds: Mapping[str, bool] = KINDS,
+    held_out: HeldOut = middle_quarter,
+) -> Iterator[Search]:
+    """All searches, each replayed over the finished runs as far as it came."""
+    for kind, stripes in kinds.items():
         for side in sizes.sides:
-            available = _config(sizes, side, 1, 0, stripes).task().holdout.n_id
+            available = search_config(sizes, side, 1, 0, stripes, held_out).task().holdout.n_id
             for seed in seeds:
                 asked: list[RunConfig] = []
 
                 def localization(
                     bumps: int, side: int = side, seed: int = seed, stripes: bool = stripes, asked: list = asked
                 ) -> float:
-                    asked.append(_config(sizes, side, bumps, seed, stripes))
+                    asked.append(search_config(sizes, side, bumps, seed, stripes, held_out))
                     run = runs.get(asked[-1])
                     if run is None:
                         raise _Unknown
@@ -102,13 +116,15 @@ def _searches(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Iterator[_S
                                     resolution=sizes.resolution)  # fmt: skip
                 except _Unknown:
                     found = None
-                yield _Search(kind, side, seed, asked, found)
+                yield Search(kind, side, seed, asked, found)
 
 
-def _config(sizes: Shapes, side: int, bumps: int, seed: int, stripes: bool) -> RunConfig:
+def search_config(
+    sizes: Shapes, side: int, bumps: int, seed: int, stripes: bool, held_out: HeldOut = middle_quarter
+) -> RunConfig:
     """A run on so many bumps, with or without all stripes."""
     return RunConfig.parse(
-        [*REMEDY, *square(side), "holdout.kind=side", "holdout.fraction=0.25", f"decoder.depth={sizes.depth}",
+        [*REMEDY, *square(side), *held_out(side), f"decoder.depth={sizes.depth}",
          f"decoder.width={sizes.width}", f"training.examples.single_factor={'{}' if stripes else 'null'}",
          f"training.examples.cells.count={bumps}", f"training.steps={sizes.steps}", *sizes.recipe, f"seed={seed}"]
     )  # fmt: skip
@@ -118,7 +134,7 @@ def first(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
     """Where the searches start."""
     sizes = profile.of(SIZES)
     return [
-        _config(sizes, side, 0 if stripes else 1, seed, stripes)
+        search_config(sizes, side, 0 if stripes else 1, seed, stripes)
         for stripes in KINDS.values()
         for side in sizes.sides
         for seed in seeds
@@ -127,13 +143,13 @@ def first(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
 
 def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
     """All runs that the searches looked at or wait for."""
-    return [config for search in _searches(runs, profile, seeds) for config in search.asked]
+    return [config for search in searches(runs, profile.of(SIZES), seeds) for config in search.asked]
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """A row per search, and one per run it looked at."""
     found = PartResult("scaling", {"thresholds": [], "tried": []}, facts={"level": LEVEL})
-    for search in _searches(runs, profile, seeds):
+    for search in searches(runs, profile.of(SIZES), seeds):
         about = {"kind": search.kind, "side": search.side, "seed": search.seed}
         if search.found is None or search.found.reached is None:
             why = "a run failed" if search.found is None else f"{found.facts['level']:g} {search.found}"
@@ -255,11 +271,20 @@ def _slope(rows: Sequence[dict[str, Any]]) -> float | None:
     return float(np.polyfit(np.log10([row["side"] for row in rows]), np.log10([row["examples"] for row in rows]), 1)[0])
 
 
-def more_expected(profile: Profile, seeds: Sequence[int]) -> int:
-    """Doubling and halving once each, roughly."""
-    sizes = profile.of(SIZES)
-    per_search = math.log2(max(sizes.sides)) / 2 + math.log2(1 / sizes.resolution)
-    return round(len(KINDS) * len(sizes.sides) * len(seeds) * per_search)
+def more_expected(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
+    """Runs like those that the searches without stripes will ask for; with stripes most end at their first run."""
+    return searched(profile.of(SIZES), seeds)
+
+
+def searched(sizes: Shapes, seeds: Sequence[int], held_out: HeldOut = middle_quarter) -> list[RunConfig]:
+    """About as many runs as searches without stripes take: doubling three times, then halving the interval."""
+    per_search = round(3 + math.log2(1 / sizes.resolution))
+    return [
+        search_config(sizes, side, side, seed, False, held_out)
+        for side in sizes.sides
+        for seed in seeds
+        for _ in range(per_search)
+    ]
 
 
 def effects(part: PartResult) -> Effects:

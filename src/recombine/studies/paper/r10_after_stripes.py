@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.findings import PartResult
-from recombine.diagnostics.model.grid_activations import stream
-from recombine.diagnostics.model.layers import IN, OUT, examine
-from recombine.diagnostics.model.observing import observing
-from recombine.diagnostics.numerics.tuning import TuningCurves, tuning_curves, unit_maps
+from recombine.diagnostics.model.layers import IN, OUT
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.style import BLUE, GREEN, ORANGE, VERMILION
 from recombine.runs.config import RunConfig
-from recombine.runs.store import StoredRun
 from recombine.studies.framework.figure_style import SMALL, by_layer, over_seeds, seeds_note, task_of, tidy
-from recombine.studies.framework.layerwise import look, volume_maps
+from recombine.studies.framework.layer_figures import volume_maps
+from recombine.studies.framework.layers import EXACT, volumes, warp_row
 from recombine.studies.framework.learning import Rows, evidence, grouped, learning
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIRST_UNITS = 8
+REQUEST = DiagnosisRequest(parts=("geometry", "tuning"), geometry=(EXACT,))
 KINDS: tuple[Literal["stripe", "bump"], ...] = ("stripe", "bump")
 LOOKS = {"bumps": (VERMILION, "s"), "stripes": (GREEN, "^"), "stripes + bumps": (BLUE, "o")}
 
@@ -39,68 +38,57 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunC
     for seed in seeds:
         found["bumps", seed] = few_shot.config(sizes, None, seed, stripes=False)
         found["stripes", seed] = few_shot.config(sizes, 0, seed)
-        found["stripes + bumps", seed] = few_shot.config(sizes, _many(profile), seed)
+        found["stripes + bumps", seed] = few_shot.config(sizes, few_shot.many(profile), seed)
     return found
-
-
-def _many(profile: Profile) -> int:
-    return min(few_shot.MANY, max(profile.of(few_shot.SIZES).bumps))
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Tuning of every layer and the roughness of every run; maps and units of the first seed."""
-    many = _many(profile)
+    many = few_shot.many(profile)
     found = PartResult("after_stripes", {"tuning": [], "warp": []}, facts={"configs": {}, "bumps": many})
     for (data, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({data}, seed {seed})"):
             about = {"data": data, "seed": seed, "run": run.id}
-            seen = look(run)
+            diagnosis = runs.diagnosis(run)
             first = data not in found.facts["configs"]
-            found.tables["tuning"] += [{**about, **row} for row in _tuning(run, found, data if first else None)]
-            found.tables["warp"].append({**about, **learning(run), **seen.warp})
+            found.tables["tuning"] += [{**about, **row} for row in _tuning(diagnosis)]
+            found.tables["warp"].append({**about, **learning(run), **warp_row(diagnosis)})
             if first:
                 found.facts["configs"][data] = run.config.to_dict()
-                found.arrays.update({f"volume/{data}/{n}": values for n, values in seen.volumes.items()})
+                found.arrays.update({f"volume/{data}/{n}": values for n, values in volumes(diagnosis).items()})
+                _keep_units(found, data, diagnosis)
     return found
 
 
-def _tuning(run: StoredRun, found: PartResult, keep: str | None) -> list[dict[str, Any]]:
-    """A row per hidden layer; units to look at are put into the part under the name `keep`."""
-    table = []
-    with observing(run.model):
-        subject = examine(run.model, run.task.space, run.task.inputs)
-        layers = (item for item in stream(subject) if item[0] not in (IN, OUT))
-        for number, (name, layer) in enumerate(layers, 1):
-            tuned = tuning_curves(layer.rows, run.task.space)
-            mean = tuned.summary()
-            table.append({"layer": number, "name": name, "units": mean.units, "constant": mean.constant,
-                          "stripe": mean.stripe, "bump": mean.bump, "weighted_stripe": mean.weighted_stripe,
-                          "weighted_bump": mean.weighted_bump,
-                          **{f"median_{kind}": _weighted_median(getattr(tuned, kind), tuned.variance)
-                             for kind in KINDS}})  # fmt: skip
-            if keep is not None:
-                for kind in KINDS:
-                    units = tuned.most_typical(kind, 1, strong=True)
-                    _keep(found, f"{keep}/{number}/{kind}", unit_maps(layer.rows, run.task.space, units), tuned, units)
-                if number == 1:
-                    strongest = np.argsort(-tuned.variance, kind="stable")[:FIRST_UNITS]
-                    found.arrays[f"first/{keep}"] = unit_maps(layer.rows, run.task.space, strongest).astype(np.float32)
-    return table
+def _hidden(diagnosis: Diagnosis) -> dict[str, int]:
+    """Name of every hidden layer → its number, from 1."""
+    return {name: n for n, name in enumerate((name for name in diagnosis.layers if name not in (IN, OUT)), 1)}
 
 
-def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
-    """Median over units that vary, each counted by its variance."""
-    known = np.isfinite(values) & (weights > 0)
-    if not known.any():
-        return math.nan
-    order = np.argsort(values[known])
-    total = np.cumsum(weights[known][order])
-    return float(values[known][order][np.searchsorted(total, total[-1] / 2)])
+def _tuning(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """A row per hidden layer."""
+    numbers = _hidden(diagnosis)
+    return [
+        {"layer": numbers[row["layer"]], "name": row["layer"], **{k: v for k, v in row.items() if k != "layer"}}
+        for row in diagnosis["tuning"].table("layers")
+        if row["layer"] in numbers
+    ]
 
 
-def _keep(found: PartResult, key: str, maps: np.ndarray, tuned: TuningCurves, units: np.ndarray) -> None:
-    found.arrays[f"unit/{key}"] = maps.astype(np.float32)
-    found.arrays[f"index/{key}"] = np.stack([tuned.stripe[units], tuned.bump[units]])
+def _keep_units(found: PartResult, data: str, diagnosis: Diagnosis) -> None:
+    """The most stripe-like and the most bump-like unit of every layer, and the strongest units of the first one."""
+    tuning = diagnosis["tuning"]
+    indices = {(row["layer"], row["unit"]): [row["stripe"], row["bump"]] for row in tuning.table("sampled")}
+    for name, number in _hidden(diagnosis).items():
+        for kind in KINDS:
+            typical = [r for r in tuning.table("typical") if (r["layer"], r["kind"]) == (name, kind)][:1]
+            maps = tuning.arrays.get(f"{kind} maps/{name}", np.empty(0))[:1]
+            found.arrays[f"unit/{data}/{number}/{kind}"] = maps.astype(np.float32)
+            if typical:
+                both = indices[name, typical[0]["unit"]]
+                found.arrays[f"index/{data}/{number}/{kind}"] = np.array(both)[:, None]
+        if number == 1:
+            found.arrays[f"first/{data}"] = tuning.arrays[f"strongest maps/{name}"][:FIRST_UNITS]
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
@@ -257,8 +245,9 @@ STUDY = Study(
     title="volume element, first layer and tuning after training on stripes",
     results=("R10", "R15"),
     claims=("C12",),
-    version=2,
+    version=3,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    request=lambda profile, config: REQUEST,
     rows=rows,
     plot=plot,
     effects=effects,

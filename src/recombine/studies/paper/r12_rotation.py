@@ -19,22 +19,23 @@ from torch import Tensor
 
 from recombine.core.statistics import median
 from recombine.core.task import Task
+from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.findings import PartResult, Rows
-from recombine.models.decoders import Decoder
+from recombine.diagnostics.model.layers import IN, OUT
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.style import COLOURS
 from recombine.runs.config import RunConfig
 from recombine.runs.store import StoredRun
 from recombine.studies.framework.figure_style import (
     SMALL,
-    grid_outputs,
     over_seeds,
     picture_rows,
     seeds_note,
     tidy,
 )
 from recombine.studies.framework.learning import evidence, grouped
-from recombine.studies.framework.profiles import Profile
-from recombine.studies.framework.study import FirstEffects, Runs, Study
+from recombine.studies.framework.profiles import FIRST_SEED, Profile
+from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
 from recombine.studies.framework.verdicts import Effects
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Shapes:
 SIZES = {
     "smoke": Shapes(15, 15, (4, 7), 4, ("training.steps=4",)),
     "quick": Shapes(360, 180, (4, 7, 9), 64, ("training.epochs=60",)),
-    "standard": Shapes(1000, 360, tuple(range(10)), 128, ("training.epochs=60",)),
+    "standard": Shapes(1000, 360, (4, 7, 9), 128, ("training.epochs=60",)),
     "paper": Shapes(1000, 1000, tuple(range(10)), 128, ("training.epochs=200",)),
 }
 
@@ -103,6 +104,12 @@ def config(profile: Profile, variant: str, seed: int) -> RunConfig:
     return RunConfig.parse([*sizes.length, f"seed={seed}"], base)
 
 
+def request(profile: Profile, config: RunConfig) -> DiagnosisRequest:
+    """Outputs of every run, and the embeddings of the one that is drawn."""
+    drawn = len(config.scene["digits"]) == 1 and config.seed == FIRST_SEED
+    return DiagnosisRequest(parts=("outputs", "embeddings") if drawn else ("outputs",))
+
+
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
     """(variant, seed) → run."""
     return {(variant, seed): config(profile, variant, seed) for variant in VARIANTS for seed in seeds}
@@ -113,20 +120,22 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     facts: dict[str, Any] = {"low": LOW, "high": HIGH, "digit": DIGIT, "digits": {}}
     found = PartResult("rotation", {"scores": [], "angles": []}, facts=facts)
     for (variant, seed), run in runs.labelled(wanted(profile, seeds)):
-        found.tables["scores"].append({"variant": variant, "seed": seed, "run": run.id, **run.summary})
-        found.tables["angles"] += [{"variant": variant, "seed": seed, **row} for row in by_angle(run)]
-        facts["digits"][variant] = run.config.scene["digits"]
-        if f"outputs/{variant}" not in found.arrays:
-            found.arrays.update({f"{name}/{variant}": a for name, a in pictures(run).items()})
-            if variant == "one":
-                _embed(run, found)
+        with record_undiagnosed(found, f"run {run.id} ({variant}, seed {seed})"):
+            diagnosis = runs.diagnosis(run)
+            found.tables["angles"] += [{"variant": variant, "seed": seed, **row} for row in by_angle(run, diagnosis)]
+            found.tables["scores"].append({"variant": variant, "seed": seed, "run": run.id, **run.summary})
+            facts["digits"][variant] = run.config.scene["digits"]
+            if f"outputs/{variant}" not in found.arrays:
+                found.arrays.update({f"{name}/{variant}": a for name, a in pictures(run).items()})
+                if diagnosis["embeddings"].computed:
+                    _keep_embeddings(diagnosis, found)
     return found
 
 
-def by_angle(run: StoredRun) -> Rows:
+def by_angle(run: StoredRun, diagnosis: Diagnosis) -> Rows:
     """A row per cell: error against the truth and, in the gap, against the blend, with pixel correlations."""
     task = run.task
-    outputs, truth = grid_outputs(run.model, task)
+    outputs, truth = (torch.from_numpy(diagnosis["outputs"].arrays[name]) for name in ("output", "truth"))
     values = task.space.values(torch.arange(len(task.space)))
     held = torch.from_numpy(task.holdout.ood_mask.ravel())
     nothing = torch.full((len(values),), torch.nan)
@@ -184,20 +193,17 @@ def pictures(run: StoredRun) -> dict[str, Float[np.ndarray, "..."]]:
     return {"truth": task.targets(values).numpy(), "outputs": outputs.numpy(), "blend": blended(task, values).numpy()}
 
 
-def _embed(run: StoredRun, found: PartResult) -> None:
-    """Points of every layer and of the true images, over all angles."""
-    from recombine.diagnostics.numerics.embeddings import embed
-
-    values = run.task.space.values(torch.arange(len(run.task.space)))
-    assert isinstance(run.model, Decoder)
-    with torch.no_grad():
-        seen = run.model.activations(run.task.inputs(values))
-    for layer, activation in {**seen, "truth": run.task.targets(values)}.items():
-        embedding = embed(activation, run.task.space)
-        found.arrays[f"embedding/{layer}"] = embedding.points
-        found.facts["embedding"] = {"method": embedding.method, "note": embedding.note}
-    found.arrays["embedded_angles"] = values[:, 0].numpy()
-    found.arrays["embedded_held"] = run.task.holdout.ood_mask.ravel()
+def _keep_embeddings(diagnosis: Diagnosis, found: PartResult) -> None:
+    """Points of every layer and of the true images, over all angles: UMAP where it is installed."""
+    part = diagnosis["embeddings"]
+    method = "umap" if part.by_layer("umap") else "pca"
+    layers = {{IN: "code", OUT: "output"}.get(name, name): a for name, a in part.by_layer(method).items()}
+    for layer, points in {**layers, "truth": part.arrays[f"true {method}"]}.items():
+        found.arrays[f"embedding/{layer}"] = points[:, :2]
+    cells = part.arrays["cells"]
+    found.facts["embedding"] = {"method": method}
+    found.arrays["embedded_angles"] = diagnosis.space.values(torch.from_numpy(cells))[:, 0].numpy()
+    found.arrays["embedded_held"] = diagnosis.held_out[cells]
 
 
 def first_effects(part: PartResult) -> FirstEffects:
@@ -296,7 +302,7 @@ def _embeddings(part: PartResult) -> Figure:
     from recombine.plotting.style import OUTLINE, new_figure
 
     layers = part.by_layer("embedding")
-    titles = {"in": "code", "out": "output", "truth": "true images"}
+    titles = {"code": "code", "output": "output", "truth": "true images"}
     figure = new_figure(2.2 * len(layers) + 0.8, 2.6)
     axes: Sequence[Axes] = figure.subplots(1, len(layers), squeeze=False)[0]
     colours = ScalarMappable(Normalize(0, 360), "twilight")  # it wraps around as the angle does
@@ -323,8 +329,9 @@ STUDY = Study(
     title="a digit turned by angles in a gap: error, embeddings, generated beside blended",
     results=("R12",),
     claims=("C13",),
-    version=1,
+    version=2,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    request=request,
     rows=rows,
     plot=plot,
     effects=effects,

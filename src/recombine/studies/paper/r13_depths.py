@@ -12,9 +12,10 @@ import numpy as np
 from recombine.core.statistics import median
 from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
-from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, cnn, mlp, published_mlp
+from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, inner_cnn, mlp, published_mlp
 from recombine.studies.framework.figure_style import SMALL, by_layer, picture_rows, seeds_note, spread_cells, task_of
-from recombine.studies.framework.layerwise import curves, look, loss_of_factorization, volume_maps
+from recombine.studies.framework.layer_figures import curves, volume_maps
+from recombine.studies.framework.layers import REQUEST, layer_rows, loss_of_factorization, volumes, warp_row
 from recombine.studies.framework.learning import Rows, evidence, grouped, learning, until_learnt
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
@@ -37,7 +38,7 @@ Label = tuple[str, str, int, int]  # decoder ("published": MLPs as the paper tra
 
 def _fixed(profile: Profile, seeds: Sequence[int]) -> dict[Label, RunConfig]:
     """The runs that are known beforehand: CNNs, and MLPs as published."""
-    kinds = {"cnn": (cnn, profile.depths), "published": (published_mlp, profile.mlp_depths)}
+    kinds = {"cnn": (inner_cnn, profile.depths), "published": (published_mlp, profile.mlp_depths)}
     return {
         (decoder, code, depth, seed): make(profile, code, depth, seed)
         for decoder, (make, depths) in kinds.items()
@@ -75,6 +76,16 @@ def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
     return [config for ladder in _ladders(runs, profile, seeds).values() for config in ladder]
 
 
+def more_expected(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
+    """Half of the ladders take a second step."""
+    return [
+        mlp(profile, code, depth, seed, profile.mlp_epochs[code][1])
+        for code in TWO_CODES
+        for depth in profile.mlp_depths
+        for seed in seeds[::2]
+    ]
+
+
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """A row per layer and one of warps per run; pictures and maps of the first seed."""
     from recombine.scoring.outputs import render
@@ -83,11 +94,11 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     learnt = {label: ladder[-1] for label, ladder in _ladders(runs, profile, seeds).items()}
     for (decoder, code, depth, seed), run in runs.labelled({**_fixed(profile, seeds), **learnt}):
         with record_undiagnosed(found, f"run {run.id} ({decoder}, {code}, depth {depth}, seed {seed})"):
-            seen = look(run)
+            diagnosis = runs.diagnosis(run)
             about = {"decoder": decoder, "code": code, "depth": depth, "seed": seed, "run": run.id}
-            found.tables["layers"] += [{**about, **row} for row in seen.rows]
+            found.tables["layers"] += [{**about, **row} for row in layer_rows(diagnosis)]
             placed = {"ood_localization": run.summary["ood_localization"]}
-            found.tables["warp"].append({**about, **learning(run), **placed, **seen.warp})
+            found.tables["warp"].append({**about, **learning(run), **placed, **warp_row(diagnosis)})
             if decoder == "published":
                 continue
             key = f"{decoder}/{code}/{depth}"
@@ -96,7 +107,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
                 cells = spread_cells(run.task.holdout, SHOWN)
                 truth, outputs = render(run.model, run.task, cells)
                 found.arrays.update({f"cells/{code}": cells.numpy(), f"truth/{code}": truth, f"outputs/{key}": outputs})
-                found.arrays.update({f"volume/{key}/{n}": values for n, values in seen.volumes.items()})
+                found.arrays.update({f"volume/{key}/{n}": values for n, values in volumes(diagnosis).items()})
     return found
 
 
@@ -239,7 +250,7 @@ def _loss(part: PartResult, decoder: str, code: str, depth: int, seed: int) -> f
         return (row["decoder"], row["code"], row["depth"], row["seed"]) == (decoder, code, depth, seed)
 
     group = [row for row in part.rows if mine(row)]
-    return loss_of_factorization(group) if group else float("nan")
+    return loss_of_factorization(group)
 
 
 STUDY = Study(
@@ -247,10 +258,11 @@ STUDY = Study(
     title="outputs and layers by depth, CNNs and MLPs",
     results=("R13", "R14"),
     claims=("C14",),
-    version=2,
+    version=3,
     configs=configs,
+    request=lambda profile, config: REQUEST,
     more=more,
-    more_expected=lambda profile, seeds: len(TWO_CODES) * len(profile.mlp_depths) * len(seeds) // 2,
+    more_expected=more_expected,
     rows=rows,
     plot=plot,
     effects=effects,

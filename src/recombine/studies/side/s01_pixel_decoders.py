@@ -36,7 +36,7 @@ class Shapes:
     recipe: tuple[str, ...]
 
 
-QUICK = ("training.kind=recommended", "training.steps=1000")
+QUICK = ("training.kind=recommended", "training.steps=600")
 SIZES = {
     "smoke": Shapes(
         8, {"cnn": (4, (2,)), "transformer": (8, (1,)), "pixel_mlp": (8, (1,))}, (*QUICK, "training.steps=3")

@@ -42,8 +42,8 @@ class Shapes:
 
 SIZES = {
     "smoke": Shapes((1, 11), 4),
-    "quick": Shapes(MULTIPLIERS, 16),
-    "standard": Shapes(MULTIPLIERS, 64),
+    "quick": Shapes((1, 5, 11), 16),
+    "standard": Shapes(MULTIPLIERS, 32),
     "paper": Shapes(MULTIPLIERS, 64),
 }
 
@@ -52,7 +52,7 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, int], RunC
     """(multiplier, seed) → run, centre held out."""
     sizes = profile.of(SIZES)
     setting = [*square(profile.side), *centre(profile.side), "encoding.kind=bump", "decoder.kind=cnn"]
-    setting += [f"decoder.depth={profile.standard_depth}", f"decoder.width={sizes.width}", *profile.recipe]
+    setting += [f"decoder.depth={profile.standard_depth}", f"decoder.width={sizes.width}", *profile.inner_recipe]
     return {
         (multiplier, seed): RunConfig.parse([*setting, f"encoding.width={math.sqrt(multiplier)!r}", f"seed={seed}"])
         for multiplier in sizes.multipliers

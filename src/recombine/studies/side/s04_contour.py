@@ -39,7 +39,7 @@ QUICK = ("training.kind=recommended", "training.steps=600")
 SIZES = {
     "smoke": Shapes((8, 10), (0.3, 0.5), 4, 2, (*QUICK, "training.steps=3"), 1),
     "quick": Shapes((16, 20, 28), SHARES, 16, 4, QUICK, 2),
-    "standard": Shapes((20, 24, 28, 32), SHARES, 32, 4, ("training.kind=recommended", "training.steps=2000"), 3),
+    "standard": Shapes((20, 24, 28, 32), SHARES, 16, 4, ("training.kind=recommended", "training.steps=2000"), 3),
     "paper": Shapes((24, 28, 32, 36, 40), SHARES, 128, 8, ("training.kind=paper",), 5),
 }
 PANELS = {"id_mse": "log₁₀ error, trained pairs", "ood_mse": "log₁₀ error, unseen pairs",

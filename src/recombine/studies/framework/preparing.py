@@ -1,0 +1,110 @@
+"""The runs of a study, trained and diagnosed by the engine of a sweep.
+
+    runs = Preparation(store, SweepOptions(engine="in-process")).runs_of(study, profile, seeds)
+
+What is kept already is neither trained nor diagnosed again; runs and diagnoses whose files are damaged are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from recombine import sweeps
+from recombine.core.errors import StoreError
+from recombine.diagnostics.request import DiagnosisRequest
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store
+from recombine.studies.framework.profiles import Profile
+from recombine.studies.framework.study import Runs, Study
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """Where the runs of a reproduction are trained and diagnosed; see `recombine.sweeps.run`."""
+
+    engine: str = "processes"
+    address: str | None = None
+    device: str = "auto"
+
+
+@dataclass
+class Preparation:
+    """Trains and diagnoses runs into a store.
+
+    Attributes:
+        store: Where runs are and go.
+        options: How.
+        say: Told what is going on, line by line.
+        trained: How many runs it finished so far.
+    """
+
+    store: Store
+    options: SweepOptions = SweepOptions()
+    say: Say = lambda text: None
+    trained: int = field(default=0, init=False)
+
+    def runs_of(self, study: Study, profile: Profile, seeds: Sequence[int]) -> Runs:
+        """All runs of a study with the diagnoses it reads, those it asks for on the way included."""
+        runs = Runs(self.store)
+        asked: set[RunConfig] = set()
+        wanted = study.configs(profile, seeds)
+        while set(wanted) - asked:
+            new = [config for config in dict.fromkeys(wanted) if config not in asked]
+            asked |= set(new)
+            self.reopen_damaged(new)
+            requests = {c.hash: request for c in new if (request := study.request(profile, c)) is not None}
+            self._sweep(new, requests, runs)
+            wanted = all_configs(study, profile, seeds, runs)
+        for name, why in runs.failed.items():
+            self.say(f"  run {name} failed: {why}")
+        return runs
+
+    def reopen_damaged(self, configs: Sequence[RunConfig]) -> None:
+        """Take finished runs whose files are damaged as unfinished, and drop damaged diagnoses."""
+        for config in configs:
+            if not self.store.is_finished(config):
+                continue
+            damage = self.store.damage(config)
+            if damage is not None:
+                self.say(f"  run {config.hash} is damaged and is trained again: {damage}")
+                self.store.reopen(config)
+                continue
+            run = self.store.load(config.hash)
+            kept = run.path / "diagnosis" / "diagnosis.json"
+            try:
+                if kept.is_file():
+                    run.load_diagnosis()
+            except StoreError as error:
+                self.say(f"  the diagnosis of run {config.hash} is computed again: {error}")
+                kept.unlink(missing_ok=True)
+
+    def _sweep(self, configs: Sequence[RunConfig], requests: dict[str, DiagnosisRequest], runs: Runs) -> None:
+        """Train and diagnose what is missing; what fails is put into `runs`."""
+        missing = [config for config in configs if not self.store.is_finished(config)]
+        lacking = [c for c in configs if c not in missing and c.hash in requests and self._lacks(c, requests[c.hash])]
+        if not missing and not lacking:
+            return
+        undiagnosed = len([c for c in missing if c.hash in requests]) + len(lacking)
+        diagnoses = f", {undiagnosed} to diagnose" if undiagnosed else ""
+        self.say(f"  {len(missing)} of {len(configs)} runs to train{diagnoses}")
+        options = self.options
+        try:
+            result = sweeps.run(
+                [*missing, *lacking], self.store, diagnose=requests, engine=options.engine, address=options.address,
+                device=options.device,
+            )  # fmt: skip
+        finally:
+            self.trained += sum(map(self.store.is_finished, missing))
+        runs.failed |= {failure.run: failure.error for failure in result.failed}
+        runs.undiagnosed |= {failure.run: failure.error for failure in result.undiagnosed}
+
+    def _lacks(self, config: RunConfig, request: DiagnosisRequest) -> bool:
+        return bool(self.store.load(config.hash).lacks(request))
+
+
+def all_configs(study: Study, profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
+    """The runs a study declares and those that finished ones call for."""
+    return list(dict.fromkeys([*study.configs(profile, seeds), *study.more(profile, seeds, runs)]))
