@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from recombine.diagnostics.diagnose import diagnose
     from recombine.diagnostics.diagnosis import Diagnosis
     from recombine.diagnostics.request import DiagnosisRequest
+    from recombine.diagnostics.verdict.over_runs import verdict_over
     from recombine.models import decoders
     from recombine.report.diagnoses import report_diagnoses
     from recombine.report.notebook import explore
@@ -56,6 +57,7 @@ _HOME = {
     "train": "recombine.runs.train",
     "train_seeds": "recombine.runs.train",
     "use": "recombine.core.plugins",
+    "verdict_over": "recombine.diagnostics.verdict.over_runs",
 }
 _MODULES = {
     "decoders": "recombine.models.decoders",
@@ -75,6 +77,7 @@ __all__ = [
     "Diagnosis", "DiagnosisRequest", "FactorSpace", "Run", "RunConfig", "Store", "Task", "__version__", "decoders",
     "diagnose", "diagnostics", "encodings", "errors", "explore", "factors", "figures", "holdouts", "load_run",
     "recipe", "report_diagnoses", "scenes", "score", "store", "sweeps", "train", "train_seeds", "training", "use",
+    "verdict_over",
 ]  # fmt: skip
 
 

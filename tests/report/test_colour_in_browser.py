@@ -109,12 +109,13 @@ def test_vectors_are_drawn_as_bars(visit, tmp_path):
 
 def test_a_run_shows_the_metrics_it_has(visit, report, runs):
     page = visit(report)
-    options = page.get_by_label("Metric", exact=True).locator("option").all_inner_texts()
+    options = page.get_by_label("Coloured by", exact=True).locator("option").all_inner_texts()
     columns = runs[0].scores.columns
     assert set(options[len(columns) :]) == {CLASS_MAP, SUM_MAP}
-    page.get_by_label("Metric", exact=True).select_option("localization")
+    page.get_by_label("Coloured by", exact=True).select_option("localization")
     until(page, "location.hash.includes('metric=')")
     page.mouse.click(*plane_point(page, 3, 3))
     placed = columns["localization"][7 * 3 + 3]
-    assert page.locator("[aria-label='output of baseline'] ~ figcaption").inner_text() == f"localization {placed:g}"
-    assert "localization of baseline" in page.locator("#explorer").inner_text()
+    caption = page.locator("[aria-label='output of baseline'] ~ figcaption").inner_text()
+    assert caption.startswith(f"localization {placed:g}")
+    assert "baseline: localization" in page.locator("#explorer").inner_text()

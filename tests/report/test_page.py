@@ -11,6 +11,7 @@ import pytest
 import recombine as rc
 from recombine.core.errors import InputError, StoreError
 from recombine.diagnostics.part import PARTS
+from recombine.diagnostics.verdict import VerdictKind
 from recombine.report.arrays import Blobs
 from recombine.report.claims import claims_json
 from recombine.report.collect import Collected, Model, Table, collect
@@ -24,6 +25,26 @@ from recombine.runs.config import RunConfig
 
 def data_of(html):
     return json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
+
+
+def test_seeds_of_a_configuration_have_a_common_verdict(store):
+    [common] = data_of(build(collect([str(store.root)]), units=0, kernel=False).html)["over_seeds"]
+    assert "2 runs" in common["explanation"]
+    assert common["kind"] in list(VerdictKind)
+
+
+def test_a_part_with_numbers_that_do_not_fit_is_missing_and_the_rest_is_shown(runs):
+    """A diagnosis that someone else prepared: cells outside the grid, classes that do not exist."""
+    found = runs[0].diagnosis
+    part = found["superposition"]
+    for wrong in ({"cell": 10**6}, {"class": "<img>"}):
+        rows = [{**row, **wrong} for row in part.table("classes")]
+        bad = replace(part, tables={**part.tables, "classes": rows})
+        foreign = replace(found, parts={**found.parts, "superposition": bad})
+        [group] = data_of(build(Collected(models=[Model("foreign", foreign)]), units=0, kernel=False).html)["groups"]
+        [model] = group["models"]
+        assert "superposition" in model["missing"]
+        assert model["output"] is not None
 
 
 def test_the_page_is_complete_and_asks_for_nothing(report):

@@ -240,12 +240,15 @@ def test_many_series_look_different_and_can_be_hidden(visit, whole, tmp_path):
 
 
 def test_hostile_names_are_shown_as_text(visit, tmp_path):
-    space = rc.FactorSpace(**{HOSTILE["quotes"]: 5, HOSTILE["right-to-left"]: 5})
+    labels = [f"{HOSTILE['script']} {i}" for i in range(5)]
+    space = rc.FactorSpace(**{HOSTILE["quotes"]: rc.factors.categorical(labels), HOSTILE["right-to-left"]: 5})
     torch.manual_seed(0)
     module = torch.nn.Sequential()
     module.add_module("first", torch.nn.Linear(2, 6))
     module.add_module("<b onclick=hack()>", torch.nn.Tanh())
-    found = rc.diagnose(module, space, None, rc.holdouts.centre(space, 1, 3), target=lambda v: v.repeat(1, 3),
+    held = np.zeros((5, 5), bool)
+    held[1:4, 1:4] = True
+    found = rc.diagnose(module, space, None, held, target=lambda v: v.repeat(1, 3),
                         parts=[part for part in PARTS if part != "kernels"], progress=False)  # fmt: skip
     models = [Model(name, found) for name in HOSTILE.values()]
     made = build(Collected(models=models, notes=list(HOSTILE.values())))
@@ -257,6 +260,7 @@ def test_hostile_names_are_shown_as_text(visit, tmp_path):
     assert page.locator(".explorer .head b").all_text_contents() == ["truth", *HOSTILE.values()]
     assert page.locator("#notes li").all_text_contents() == list(HOSTILE.values())
     assert page.locator(".plane .axis-name").all_text_contents() == [HOSTILE["right-to-left"], HOSTILE["quotes"]]
+    assert HOSTILE["script"] in page.locator("#place").inner_text()
     page.locator("#layer").fill("1")
     assert page.locator("#layer-name").inner_text() == "<b onclick=hack()>"
     assert page.locator("main img, main script, main b[onclick]").count() == 0
@@ -377,7 +381,7 @@ def test_saved_pictures_say_what_they_show(visit, report, tmp_path):
     until(page, "document.getElementById('unit-name').textContent.startsWith('unit')")
     layer = page.locator("#layer-name").inner_text()
     said = {
-        "Landscape": ["mean squared error of baseline"],
+        "Landscape": ["baseline: mean squared error"],
         "Truth and models": ["never trained on", "x = 3, y = 3", "stripes"],
         "Layer by layer": [layer, "across: x, up: y", "probe error of x"],
         "Units": [f"baseline, {layer}", "across: x, up: y"],

@@ -55,10 +55,12 @@ class PageContent:
     Attributes:
         tables: Names of the tables to show.
         maps: Title → numbers over the grid, (cell,) or (layer, cell), NaN where there is none.
+        classes: Title of a map (cell,) whose numbers are indices of classes → the names of these.
     """
 
     tables: tuple[str, ...] = ()
     maps: dict[str, np.ndarray] = field(default_factory=dict)
+    classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Part(ABC):

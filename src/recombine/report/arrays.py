@@ -84,6 +84,10 @@ class Blobs:
         codes, about = quantize(values, bits=bits, curve=curve, by_row=by_row)
         return about | {"blob": self.add_bytes(codes.tobytes(), block)}
 
+    def add_integers(self, values: Shaped[np.ndarray, "..."], block: str) -> dict[str, Any]:
+        """Keep whole numbers of up to 31 bits as they are."""
+        return {"shape": list(values.shape), "blob": self.add_bytes(values.astype("<i4").tobytes(), block)}
+
     def add_bytes(self, content: bytes, block: str) -> str:
         """Keep bytes, compressed; returns their name."""
         digest = hashlib.sha256(content).hexdigest()

@@ -8,19 +8,21 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from recombine.core.errors import StoreError
+from recombine.core.errors import Missing, StoreError
 from recombine.core.factors import FactorSpace
 from recombine.core.images import Tone, as_pictures, image_axes, tone_of
 from recombine.diagnostics.diagnosis import Diagnosis
+from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.part import PARTS, PageContent
 from recombine.report.arrays import Blobs, Curve
 from recombine.report.collect import Model
+from recombine.report.memories import memories_json
 from recombine.scoring.scores import axis_label, on_log_scale
 
 Contents = Mapping[str, PageContent]  # by part
@@ -152,8 +154,8 @@ def pictures(outputs: Float[np.ndarray, "cell ..."]) -> Float[np.ndarray, "cell 
 def model_json(model: Model, blobs: Blobs, units: int = UNITS) -> dict[str, Any]:
     """One model for the page; `missing` says what is not there, and why."""
     diagnosis, block = model.diagnosis, f"model {model.name!r}"
+    diagnosis, contents = _contents(diagnosis)
     parts = {name: diagnosis[name] for name in ("outputs", "errors", "superposition", "geometry", "probes", "tuning")}
-    contents = {name: PARTS[name].page(diagnosis[name], diagnosis) for name in PARTS if diagnosis[name].computed}
     content: dict[str, Any] = {
         "name": model.name,
         "run": None if model.run is None else model.run.id,
@@ -175,33 +177,49 @@ def model_json(model: Model, blobs: Blobs, units: int = UNITS) -> dict[str, Any]
         else:
             missing = parts["superposition"].missing.get("input side")
             content["missing"]["input side"] = missing.reason if missing else "its files hold none"
+        content["memories"] = memories_json(parts["superposition"], blobs, f"{block}, memories")
     if parts["tuning"].computed:
         content["units"] = _units(diagnosis, blobs, f"{block}, units", units)
     return content
 
 
+def _contents(diagnosis: Diagnosis) -> tuple[Diagnosis, Contents]:
+    """What the page shows of each part. A part whose numbers do not fit the diagnosis, in foreign files, is missing."""
+    contents, parts = {}, dict(diagnosis.parts)
+    for name in PARTS:
+        if diagnosis[name].computed:
+            try:
+                contents[name] = PARTS[name].page(diagnosis[name], diagnosis)
+            except (LookupError, TypeError, ValueError) as error:
+                reason = f"its numbers cannot be shown ({type(error).__name__})"
+                parts[name] = PartResult.absent(name, Missing.NOT_APPLICABLE, reason)
+    return replace(diagnosis, parts=parts), contents
+
+
 def landscapes(model: Model, contents: Contents, blobs: Blobs, block: str) -> dict[str, Any]:
     """Numbers over the grid, with their means over ID and OOD cells: a run's metrics, or the diagnosis's error, then
     what other parts have one number per cell of."""
-    diagnosis = model.diagnosis
-    found: dict[str, tuple[str, bool, np.ndarray]] = {
-        name: (axis_label(name), on_log_scale(name), column) for name, column in _scores(model).items()
+    found = {
+        name: _landscape(model, column, axis_label(name), log=on_log_scale(name))
+        for name, column in _scores(model).items()
     }
     for name, content in contents.items():
         for title, values in content.maps.items():
             if values.ndim == 1 and name != "errors":
-                found[f"{name}: {title}"] = (title, False, values)
-    held, available = _held(diagnosis), _available(diagnosis)
-    splits = {"id": available & ~held, "ood": available & held}
-    return {
-        name: {
-            "label": label,
-            "log": log,
-            "means": {split: float(np.mean(values[mask])) for split, mask in splits.items() if mask.any()},
-            "map": blobs.add(np.where(available, values, np.nan), block, bits=16, curve="log" if log else "linear"),
-        }
-        for name, (label, log, values) in found.items()
-    }
+                found[f"{name}: {title}"] = _landscape(model, values, title, classes=content.classes.get(title))
+    return {name: about | {"map": blobs.add(values, block, bits=16, curve="log" if about["log"] else "linear")}
+            for name, (about, values) in found.items()}  # fmt: skip
+
+
+def _landscape(
+    model: Model, values: np.ndarray, label: str, *, log: bool = False, classes: Sequence[str] | None = None
+) -> tuple[dict[str, Any], Float[np.ndarray, " cell"]]:
+    """What the page says about numbers over the grid, and the numbers at cells that exist."""
+    held, available = _held(model.diagnosis), _available(model.diagnosis)
+    splits = {} if classes else {"id": available & ~held, "ood": available & held}
+    means = {split: float(np.mean(values[mask])) for split, mask in splits.items() if mask.any()}
+    about = {"label": label, "log": log, "means": means, "classes": None if classes is None else list(classes)}
+    return about, np.where(available, values, np.nan)
 
 
 def _scores(model: Model) -> dict[str, Float[np.ndarray, " cell"]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -24,13 +26,15 @@ from recombine.report.curves import layer_curves, plain_tables, score_scatter, t
 from recombine.report.explorer import UNITS, Group, group_json, grouped
 from recombine.report.facts import facts_json
 from recombine.report.kernel import kernel_json
+from recombine.report.verdicts import verdicts_over_seeds
 
 MODELS = 5
+TRUSTED = "recombine"  # name of the script's policy for trusted types
 MAX_MB = 20.0
 MAPS = {"magma": "magma", "viridis": "viridis", "cividis": "cividis", "difference": "RdBu_r", "grey": "gray"}
 SCRIPTS = (
-    "base", "save", "arrays", "colour", "state", "plane", "pictures", "explorer", "layers", "units", "kernel", "charts",
-    "claims", "facts", "main",
+    "base", "save", "arrays", "colour", "state", "plane", "pictures", "memories", "explorer", "layers", "units", "kernel",
+    "charts", "claims", "facts", "main",
 )  # fmt: skip
 LIBRARIES = (("d3.min.js", "LICENSE-d3"), ("plot.umd.min.js", "LICENSE-plot"))  # what draws the charts
 
@@ -87,6 +91,10 @@ def build(
         "groups": _titled(
             [group_json(group, blobs, units=units, kernel=kernel_json if kernel else None) for group in groups]
         ),
+        "over_seeds": [
+            {"name": name, "kind": verdict.kind, "explanation": verdict.explanation}
+            for name, verdict in verdicts_over_seeds(collected.models)
+        ],
         "curves": curves,
         "claims": claims,
         "runs": facts_json(collected.runs, given),
@@ -94,7 +102,7 @@ def build(
         "vendor": blobs.add_bytes(_libraries(), "chart library") if any(curves.values()) else None,
     }
     data = _escaped(content)
-    html = _assembled(data, blobs)
+    html = _assembled(data, blobs, [script(), *([_libraries().decode()] if content["vendor"] else [])])
     sizes = {**blobs.sizes, "names and tables": len(data)}
     sizes["script and style"] = len(html.encode()) - sum(sizes.values())
     return Page(html, sizes, notes)
@@ -225,12 +233,27 @@ def script() -> str:
     return f'"use strict";\n{{\n{joined}}}\n'
 
 
-def _assembled(data: str, blobs: Blobs) -> str:
+def policy(scripts: Sequence[str]) -> str:
+    """The page's Content-Security-Policy: these scripts and no others, no requests, no frames, no forms.
+
+    Trusted types keep even these scripts from turning text into markup or code; `charts.js` has the one exception, the
+    chart library. A policy in the page cannot forbid links or `sandbox` the page, so the page has no link to elsewhere.
+    """
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    allowed = " ".join(f"'sha256-{one}'" for one in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+        f"require-trusted-types-for 'script'; trusted-types {TRUSTED}"
+    )
+
+
+def _assembled(data: str, blobs: Blobs, scripts: Sequence[str]) -> str:
     folder = files("recombine.report") / "static"
     pieces = {
+        "policy": policy(scripts),
         "style": (folder / "page.css").read_text(encoding="utf-8"),
         "data": data,
-        "script": script(),
+        "script": scripts[0],
         "blobs": "\n".join(
             f'<script type="text/plain" id="{name}">{text}</script>' for name, text in blobs.texts.items()
         ),

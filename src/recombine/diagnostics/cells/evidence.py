@@ -59,6 +59,7 @@ class Evidence:
             the place of an unseen cell, drawn by seed: near the border of a hole, right outputs resemble memories.
         rendering: How the model renders trained cells; None without truth.
         flat: An orthonormal basis of the mean trained output and a constant.
+        drawn_from: How many unseen cells there are, if only a draw of them is looked at; None if all are.
     """
 
     space: FactorSpace
@@ -67,6 +68,7 @@ class Evidence:
     control: CellEvidence
     rendering: Rendering | None
     flat: Float[Tensor, "number direction"]
+    drawn_from: int | None = None
 
 
 def gather_evidence(
@@ -119,7 +121,9 @@ def gather_evidence(
         )
         return CellEvidence(which.numpy(), at[chosen[name]].numpy(), memory, fit)
 
-    return Evidence(space, trained.numpy(), evidence("unseen"), evidence("control"), how, found.flat)
+    everything = int(unseen.sum())
+    drawn_from = everything if len(looked) < everything else None
+    return Evidence(space, trained.numpy(), evidence("unseen"), evidence("control"), how, found.flat, drawn_from)
 
 
 def _drawn(cells: Int[Tensor, " cell"], most: int, seed: int, what: str) -> Int[Tensor, " drawn"]:

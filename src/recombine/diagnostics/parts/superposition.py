@@ -165,7 +165,7 @@ class SuperpositionPart(Part):
             if row["split"] == "ood":
                 maps[CLASS_MAP][row["cell"]] = order.index(CellClass(row["class"]))
                 maps[SUM_MAP][row["cell"]] = row["sum"]
-        return PageContent(("summary", "factors"), maps)
+        return PageContent(("summary", "factors"), maps, {CLASS_MAP: tuple(one.meaning for one in order)})
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
         """Pictures of a few OOD cells, and the cosines of all of them."""

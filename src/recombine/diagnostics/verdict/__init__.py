@@ -16,6 +16,7 @@ cells that are looked at as if they were unseen.
 from recombine.diagnostics.verdict.judge import judge, undecided
 from recombine.diagnostics.verdict.kinds import Undecided, VerdictKind
 from recombine.diagnostics.verdict.of_parts import verdict_of
+from recombine.diagnostics.verdict.over_runs import verdict_over
 from recombine.diagnostics.verdict.verdict import FactorValues, Verdict
 
-__all__ = ["FactorValues", "Undecided", "Verdict", "VerdictKind", "judge", "undecided", "verdict_of"]
+__all__ = ["FactorValues", "Undecided", "Verdict", "VerdictKind", "judge", "undecided", "verdict_of", "verdict_over"]

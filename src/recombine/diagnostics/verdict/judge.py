@@ -111,6 +111,7 @@ def _numbers(evidence: Evidence, unseen: Classes, trained: Classes, t: Threshold
         VerdictKind.UNDECIDED,
         "",
         unseen_cells=len(unseen.cells),
+        drawn_from=evidence.drawn_from,
         trained_cells=len(trained.cells),
         unseen=shares,
         trained=_shares(trained),

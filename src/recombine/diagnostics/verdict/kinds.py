@@ -28,6 +28,7 @@ class Undecided(StrEnum):
     NOTHING_TRAINED = "nothing trained"
     TOO_FEW_CELLS = "too few cells"
     DIFFERENT_SCALES = "different scales"
+    RUNS_DISAGREE = "runs disagree"
 
     @property
     def meaning(self) -> str:
@@ -46,4 +47,5 @@ REASONS = {
         "the outputs for trained combinations equal the truth up to contrast and offset: truth and outputs are on "
         "different scales"
     ),
+    Undecided.RUNS_DISAGREE: "the runs disagree, and no verdict holds for more than half of them",
 }

@@ -37,13 +37,18 @@ def percent(share: float) -> str:
 
 def _interval(verdict: Verdict) -> str:
     low, high = verdict.interval
-    return f" [{100 * low:.0f}, {100 * high:.0f}]"
+    return "" if math.isnan(low) else f" [{100 * low:.0f}, {100 * high:.0f}]"
+
+
+def _cells(verdict: Verdict) -> str:
+    """How many unseen cells, and of how many they are a draw."""
+    return f"{verdict.unseen_cells}" + (f" (drawn from {verdict.drawn_from})" if verdict.drawn_from else "")
 
 
 def _right(verdict: Verdict) -> str:
     trained = verdict.trained.get(CellClass.RIGHT, 0.0)
     return (
-        f"{percent(verdict.right)}{_interval(verdict)} of the {verdict.unseen_cells} unseen combinations are right "
+        f"{percent(verdict.right)}{_interval(verdict)} of the {_cells(verdict)} unseen combinations are right "
         f"({percent(trained)} of trained ones)"
     )
 
@@ -78,7 +83,7 @@ def joined(words: Sequence[str]) -> str:
 def _failing(what: str) -> Callable[[Verdict], str]:
     def told(verdict: Verdict) -> str:
         known = "" if math.isnan(verdict.right) else f"; {percent(verdict.right)}{_interval(verdict)} are right"
-        return f"The model {what}: of {verdict.unseen_cells} unseen outputs {_others(verdict)}{known}."
+        return f"The model {what}: of {_cells(verdict)} unseen outputs {_others(verdict)}{known}."
 
     return told
 

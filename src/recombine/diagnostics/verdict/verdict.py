@@ -38,6 +38,7 @@ class Verdict:
         sentence: In a sentence, with the main numbers.
         reason: Why it is undecided; None if it is not.
         unseen_cells, trained_cells: How many cells were classified; trained ones as if they were unseen.
+        drawn_from: How many unseen cells there are, if only a draw of them was classified; None if all were.
         right: Share of unseen cells that are right; NaN if that is not known.
         interval: Its 95 % interval, cells being a sample of all combinations (Wilson), or over runs if there are
             several.
@@ -49,6 +50,7 @@ class Verdict:
         blurred: Whether trained outputs lack the truth's fine detail.
         noisy: Whether trained outputs differ from the truth in another way, by more than the threshold `right`.
         runs: How many runs it is about.
+        kinds: For several runs, how many have which verdict; empty for one.
         thresholds: What the numbers were compared with.
     """
 
@@ -57,6 +59,7 @@ class Verdict:
     reason: Undecided | None = None
     unseen_cells: int = 0
     trained_cells: int = 0
+    drawn_from: int | None = None
     right: float = math.nan
     interval: tuple[float, float] = (math.nan, math.nan)
     unseen: Mapping[CellClass, float] = field(default_factory=dict)
@@ -69,6 +72,7 @@ class Verdict:
     blurred: bool = False
     noisy: bool = False
     runs: int = 1
+    kinds: Mapping[VerdictKind, int] = field(default_factory=dict)
     thresholds: Thresholds = field(default_factory=Thresholds)
 
     @property
@@ -88,6 +92,9 @@ class Verdict:
         """JSON-able; NaN becomes null."""
         content = asdict(self)
         content["failing"] = list(self.failing)
+        for name in ("drawn_from", "kinds"):  # only where they say something
+            if not content[name]:
+                del content[name]
         return {key: _plain(value) for key, value in content.items()}
 
     @classmethod
@@ -102,6 +109,7 @@ class Verdict:
         fields["interval"] = tuple(math.nan if end is None else end for end in fields["interval"])
         for side in ("unseen", "trained"):
             fields[side] = {CellClass(name): share for name, share in fields[side].items()}
+        fields["kinds"] = {VerdictKind(name): count for name, count in fields.get("kinds", {}).items()}
         fields["factors"] = tuple(FactorValues(**row) for row in fields["factors"])
         fields["thresholds"] = Thresholds(**fields["thresholds"])
         return cls(**fields)

@@ -70,3 +70,10 @@ class Numbers {
 async function load(about) {
   return new Numbers(about, await bytesOf(about.blob));
 }
+
+// Whole numbers as they are.
+async function loadIntegers(about) {
+  const bytes = await bytesOf(about.blob);
+  if (bytes.length !== 4 * about.shape.reduce((a, b) => a * b, 1)) throw new Error("its data is damaged");
+  return new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
+}

@@ -13,6 +13,17 @@ function colourMap(name) {
   return MAPS[name];
 }
 
+// Colours of classes, safe for the colour-blind (Okabe and Ito, 2008), and grey for the last ones.
+const CLASS_COLOURS = ["#009e73", "#56b4e9", "#d55e00", "#e69f00", "#cc79a7", "#0072b2", "#f0e442", "#4d4d4d", "#b8b8b8"];
+const classColour = (i) => CLASS_COLOURS[i % CLASS_COLOURS.length];
+
+function classMap(count) {
+  return Uint32Array.from({ length: count }, (_, i) => {
+    const value = parseInt(classColour(i).slice(1), 16);
+    return (255 << 24) | ((value & 255) << 16) | (value & 0xff00) | (value >> 16);
+  });
+}
+
 // The colour of a share 0 … 1 of a map.
 function shade(map, share) {
   return Number.isNaN(share) ? NOTHING : map[Math.round(clamp(share, 0, 1) * (map.length - 1))];

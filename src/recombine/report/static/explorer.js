@@ -39,14 +39,16 @@ function buildExplorer(main) {
   const sides = axes();
   const left = card("Landscape");
   const colourChoice = el("div", { class: "controls" });
-  const bar = el("div");
+  const bar = el("div", { class: "key" });
+  const marksNote = el("p", { class: "note", "data-text": true });
   const sliders = el("div", { class: "body" });
-  left.body.append(colourChoice, el("div", { class: "plane" }, sides.up, plane.root, sides.along), bar, sliders);
+  left.body.append(colourChoice, el("div", { class: "plane" }, sides.up, plane.root, sides.along), bar, marksNote, sliders);
   const right = card("Truth and models");
   const readout = el("div", { class: "readout" });
   const sideChoice = el("div", { class: "controls" });
   const grid = el("div", { class: "compare" });
   const verdicts = el("div");
+  const memories = memoriesPanel();
   right.body.append(
     readout,
     el("div", { class: "scroller" }, grid),
@@ -56,7 +58,7 @@ function buildExplorer(main) {
   section.append(
     controls,
     chips,
-    el("div", { class: "explorer" }, left.root, right.root),
+    el("div", { class: "explorer" }, left.root, el("div", { class: "beside" }, right.root, memories.root)),
     el("div", { class: "inside", id: "inside" }),
   );
   let cells = null;
@@ -125,7 +127,7 @@ function buildExplorer(main) {
         },
       ).root,
       landscapeNames(group).length > 1
-        ? choice("Metric", landscapeNames(group), state.metric, (i) => {
+        ? choice("Coloured by", landscapeNames(group), state.metric, (i) => {
             state.metric = i;
             changed("metric");
           }).root
@@ -208,6 +210,9 @@ function buildExplorer(main) {
       ...shown.map(({ name, verdict }) =>
         el("p", { class: "note" }, el("b", {}, name), `: ${verdict.kind}. ${verdict.explanation}`),
       ),
+      ...DATA.over_seeds.map(({ name, kind, explanation }) =>
+        el("p", { class: "note", "data-over-seeds": true }, el("b", {}, `${name}, over seeds`), `: ${kind}. ${explanation}`),
+      ),
     );
     cells.models.forEach((c) => {
       c.output.canvas.dataset.model = c.model.name;
@@ -232,7 +237,13 @@ function buildExplorer(main) {
       bar.append(group.ready ? gap(reason) : colourBar("magma", "–", "–"), landscapeNote(model, name));
       return;
     }
-    const { log } = model.landscapes[name];
+    const { log, classes } = model.landscapes[name];
+    if (classes) {
+      const numbersHere = Float64Array.from(order, (cell) => numbers.at(cell));
+      plane.draw(numbersHere, classMap(classes.length), 0, classes.length - 1);
+      bar.append(classKey(group, model, name), landscapeNote(model, name));
+      return;
+    }
     const bent = (value) => (log ? Math.log10(value) : value);
     const ranges = group.models.flatMap((m) => m.landscapes[name]?.numbers?.range.map(bent) ?? []);
     const low = Math.min(...ranges);
@@ -272,8 +283,7 @@ function buildExplorer(main) {
       const why = lacking(model, "outputs");
       show(output, held, mine, why, (p, c) => paintPicture(c, p, group.scale));
       show(difference, held, mine && !gone && truth, why || gone || "no truth", (_, c) => paintDifference(c, mine, truth, group.scale));
-      const score = model.landscapes[metric]?.numbers?.at(cell);
-      const scored = score === undefined || Number.isNaN(score) ? "" : `${shortLabel(metric)} ${number(score, 2)}`;
+      const scored = [scoreText(model, metric, cell), memoriesOf(group, model, cell)?.words].filter(Boolean).join(" · ");
       output.text.textContent = scored;
       const both = mine && superpose(group, model, state.at, state.side);
       const match = both && compare(mine.values, both);
@@ -289,6 +299,9 @@ function buildExplorer(main) {
         `${model.name}: ${scored || "no score"}${match ? `, cosine with the superposition ${number(match.cosine, 2)}` : ""}`,
       );
     }
+    const marked = memories.draw(group, group.models[state.colour]);
+    plane.mark(marked);
+    marksNote.textContent = marksText(group, marked);
     say(`${placeText(group, state.at)}, ${STATES[kind]}. ${said.join(". ")}`);
   }
 
@@ -297,7 +310,7 @@ function buildExplorer(main) {
     if (["all", "models", "metric"].includes(what)) buildGrid();
     if (["all", "slice", "metric"].includes(what)) drawPlane();
     else if (what === "cell") plane.frame();
-    if (["all", "models", "cell", "slice", "metric"].includes(what)) drawCell();
+    if (["all", "models", "cell", "slice", "metric"].includes(what)) drawCell(); // after the plane: marks lie on it
   });
 }
 
@@ -312,11 +325,52 @@ const STATES = { id: "trained on", ood: "never trained on", unavailable: "unavai
 const TAGS = { id: "seen", ood: "held", unavailable: "gone" };
 const landscapeNames = (group) =>
   metricsOf(group).map((name) => group.models.find((model) => model.landscapes[name]).landscapes[name].label);
-const shortLabel = (name) => (name === "mse" ? "error" : name.replaceAll("_", " "));
+// The score of a cell in words; empty for classes, which the caption tells anyway.
+function scoreText(model, metric, cell) {
+  const entry = model.landscapes[metric];
+  const score = entry?.numbers?.at(cell);
+  if (score === undefined || Number.isNaN(score) || entry.classes) return "";
+  const label = metric === "mse" ? "error" : metric.includes(": ") ? entry.label : metric.replaceAll("_", " ");
+  return `${label} ${number(score, 2)}`;
+}
+
+// The classes that occur in some model of the group, with how often they do in this one.
+function classKey(group, model, name) {
+  const counted = (one) => {
+    const counts = new Map();
+    const numbers = one.landscapes[name]?.numbers;
+    for (let i = 0; i < (numbers?.codes.length ?? 0); i++) {
+      const value = numbers.at(i);
+      if (!Number.isNaN(value)) counts.set(Math.round(value), (counts.get(Math.round(value)) ?? 0) + 1);
+    }
+    return counts;
+  };
+  const own = counted(model);
+  const total = [...own.values()].reduce((sum, count) => sum + count, 0);
+  const occurring = [...new Set(group.models.flatMap((one) => [...counted(one).keys()]))].toSorted((a, b) => a - b);
+  return el(
+    "div",
+    { class: "legend", id: "class-key" },
+    occurring.map((i) =>
+      el(
+        "span",
+        {},
+        svg("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, svg("rect", { width: 10, height: 10, fill: classColour(i) })),
+        el("span", { "data-text": true }, `${model.landscapes[name].classes[i]} ${number((100 * (own.get(i) ?? 0)) / total, 2)} %`),
+      ),
+    ),
+  );
+}
+
+function marksText(group, parts) {
+  if (!parts.length) return "";
+  const away = group.factors.length > 2 ? "; dashed ones lie in other slices" : "";
+  return `Circles: memories of the picked output, larger where the weight is${away}.`;
+}
 
 function landscapeNote(model, name) {
   const entry = model.landscapes[name];
-  const text = entry ? `${entry.label} of ${model.name}${entry.log ? ", log scale" : ""}` : "";
+  const text = entry ? `${model.name}: ${entry.label}${entry.log ? ", log scale" : ""}` : "";
   return el("p", { class: "note", "data-text": true }, text);
 }
 

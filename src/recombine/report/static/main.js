@@ -8,6 +8,7 @@ async function loadGroup(group) {
       ...Object.values(model.landscapes).map((entry) => loadInto(model, entry, entry.map, "errors")),
       ...Object.values(model.maps).map((entry) => loadInto(model, entry, entry.map, entry.part)),
       model.alone ? loadAlone(model) : null,
+      loadMemories(model),
     ]),
   ]);
   await group.loading;

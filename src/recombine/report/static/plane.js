@@ -66,7 +66,8 @@ function makeMap(label, { pick = false } = {}) {
   const outlines = [svg("path", { class: "outline-under" }), svg("path", { class: "outline" })];
   const markers = [svg("rect", { class: "marker under" }), svg("rect", { class: "marker" })];
   const hatch = svg("path", { class: "hatch" });
-  const overlay = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, hatch, outlines, markers);
+  const marks = svg("g");
+  const overlay = svg("svg", { preserveAspectRatio: "none", "aria-hidden": "true" }, hatch, outlines, marks, markers);
   const root = el(
     "div",
     {
@@ -97,7 +98,25 @@ function makeMap(label, { pick = false } = {}) {
     const y = theGroup().factors.length < 2 ? 0 : state.at[state.axes[1]];
     for (const marker of markers) fill(marker, { x, y: height - 1 - y, width: 1, height: 1 }, []);
   }
-  return { root, canvas, draw, frame };
+
+  // Circles on some cells, larger where the weight is; dashed where the cell lies in another slice.
+  function mark(parts) {
+    const group = theGroup();
+    const { height, cells } = slice(group);
+    const here = new Set(cells);
+    const most = Math.max(...parts.map(({ weight }) => weight));
+    marks.replaceChildren(
+      ...parts.map(({ cell, weight }) => {
+        const at = positions(group, cell);
+        const x = at[state.axes[0]];
+        const y = group.factors.length < 2 ? 0 : at[state.axes[1]];
+        const r = 0.14 + 0.3 * Math.sqrt(weight / most);
+        const seen = here.has(cell) ? "" : " elsewhere";
+        return svg("circle", { class: `memory${seen}`, cx: x + 0.5, cy: height - y - 0.5, r, "data-cell": cell });
+      }),
+    );
+  }
+  return { root, canvas, draw, frame, mark };
 }
 
 // Hovering shows what is under the pointer, clicking, tapping or dragging keeps it, leaving goes back to what was kept.

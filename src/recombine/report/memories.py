@@ -1,0 +1,46 @@
+"""What the page shows of an unseen output: its class, and the trained outputs that its best sum is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recombine.diagnostics.cells.classes import CellClass
+from recombine.diagnostics.cells.products import SMALL_OUTPUT
+from recombine.diagnostics.findings import PartResult
+from recombine.report.arrays import Blobs
+
+
+def memories_json(part: PartResult, blobs: Blobs, block: str) -> dict[str, Any] | None:
+    """The classified unseen cells with their memories and weights; None if the files hold none.
+
+    `words` are the distinct descriptions, `word` says which one each cell has. A sum of fewer memories than others has
+    −1 for a cell.
+    """
+    rows = [row for row in part.tables.get("classes", []) if row["split"] == "ood"]
+    cells, weights = (part.arrays.get(f"memories/{name}") for name in ("cells", "weights"))
+    if not rows or cells is None or weights is None or len(rows) != len(cells) or cells.shape != weights.shape:
+        return None
+    used = int((cells >= 0).sum(1).max())
+    told = [_description(row) for row in rows]
+    words = list(dict.fromkeys(told))
+    return {
+        "words": words,
+        "word": [words.index(one) for one in told],
+        "of": blobs.add_integers(np.array([row["cell"] for row in rows]), block),
+        "explained": [None if np.isnan(row["sum"]) else round(row["sum"], 3) for row in rows],
+        "cells": blobs.add_integers(cells[:, :used], block),
+        "weights": blobs.add(weights[:, :used], block, bits=16, curve="root"),
+        "small": SMALL_OUTPUT,
+    }
+
+
+def _description(row: dict[str, Any]) -> str:
+    """The class of a cell, with the value it shows or the classes it could have."""
+    meaning = CellClass(row["class"]).meaning
+    if row["wrong_factor"]:
+        return f"{meaning}: {row['wrong_factor']} is shown as {row['shown_value']}"
+    if row["options"]:
+        return f"{meaning}: {' or '.join(CellClass(one).meaning for one in row['options'].split(' | '))}"
+    return meaning
