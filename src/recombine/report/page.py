@@ -33,8 +33,8 @@ TRUSTED = "recombine"  # name of the script's policy for trusted types
 MAX_MB = 20.0
 MAPS = {"magma": "magma", "viridis": "viridis", "cividis": "cividis", "difference": "RdBu_r", "grey": "gray"}
 SCRIPTS = (
-    "base", "save", "arrays", "colour", "state", "plane", "pictures", "memories", "explorer", "layers", "units", "kernel",
-    "charts", "claims", "facts", "main",
+    "base", "save", "arrays", "colour", "state", "plane", "pictures", "memories", "explorer", "layers", "units",
+    "kernel", "charts", "claims", "facts", "main",
 )  # fmt: skip
 LIBRARIES = (("d3.min.js", "LICENSE-d3"), ("plot.umd.min.js", "LICENSE-plot"))  # what draws the charts
 
