@@ -43,6 +43,10 @@ def diagnose(
     ] = None,
     geometry: Annotated[str, typer.Option("--geometry", help='"exact", "finite difference", or both.')] = "exact",
     seed: Annotated[int, typer.Option("--seed", help="Of all random draws.")] = 0,
+    budget: Annotated[
+        float | None,
+        typer.Option("--budget", help="Seconds of one core, about, that the searches of a part may take."),
+    ] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Folder for the tables and arrays.")] = None,
     figures: Annotated[Path | None, typer.Option("--figures", help="Folder for a picture of every part.")] = None,
     cells: Annotated[
@@ -57,6 +61,7 @@ def diagnose(
     its code: it returns a dict (or an object) with model, space and perhaps encode, holdout and target.
     """
     options: dict[str, Any] = {"geometry": _split([geometry]), "seed": seed}
+    options |= {} if budget is None else {"budget": budget}
     options |= {name: _split(given) for name, given in (("layers", layers), ("parts", parts)) if given is not None}
     if cells is not None:
         options["pictures"] = [_cell(word) for word in _split(cells)]

@@ -62,7 +62,8 @@ def diagnose(
             missing and the verdict rests on structure alone.
         request: What to compute.
         progress: Show a bar; None for only on a terminal.
-        options: Fields of `DiagnosisRequest` (parts, layers, geometry, seed, memory, pictures) in place of `request`'s.
+        options: Fields of `DiagnosisRequest` (parts, layers, geometry, seed, memory, pictures, budget) in place
+            of `request`'s.
 
     Raises:
         InputError: for invalid arguments: unknown parts or layers, codes the model does not take, an output that is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypedDict
@@ -9,6 +10,7 @@ from typing import Any, TypedDict
 from recombine.core.errors import InputError
 from recombine.core.registry import nearest
 from recombine.diagnostics.model.grid_activations import MEMORY
+from recombine.diagnostics.numerics.budget import SECONDS
 from recombine.diagnostics.numerics.superposition import PICTURES
 
 METHODS = ("exact", "finite difference")
@@ -24,6 +26,7 @@ class RequestOptions(TypedDict, total=False):
     seed: int
     memory: int
     pictures: int | Sequence[int]
+    budget: int | float
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class DiagnosisRequest:
             fit are computed one after the other; a layer that does not fit alone is represented by a seeded draw of
             its units, and the result says so.
         pictures: Of how many OOD cells the superposition part keeps pictures, or of which (numbers of cells).
+        budget: About how many seconds of one core the searches of each part may take (kernels, complexity), counted in
+            operations, so that the same seed gives the same result. Beyond it they try less, and their tables say so.
 
     Lists become tuples, and a single name becomes a choice of one, so that equal requests compare equal.
     """
@@ -50,6 +55,7 @@ class DiagnosisRequest:
     seed: int = 0
     memory: int = MEMORY
     pictures: int | Sequence[int] = PICTURES
+    budget: int | float = SECONDS
 
     def __post_init__(self) -> None:
         for name in ("parts", "layers", "geometry", "pictures"):
@@ -78,6 +84,10 @@ class DiagnosisRequest:
             )
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise InputError(f"The seed must be a whole number. Got {self.seed!r}.", "seed")
+        if isinstance(self.budget, bool) or not isinstance(self.budget, int | float) or not 0 < self.budget < math.inf:
+            raise InputError(
+                f"The budget must be a number of seconds above 0, such as {SECONDS:g}. Got {self.budget!r}.", "budget"
+            )
         cells = (self.pictures,) if isinstance(self.pictures, int) else self.pictures
         if any(isinstance(cell, bool) or not isinstance(cell, int) or cell < 0 for cell in cells):
             raise InputError(f"Pictures are a number of cells, or a list of cells. Got {self.pictures!r}.", "pictures")
@@ -86,6 +96,14 @@ class DiagnosisRequest:
     def shared(self) -> dict[str, Any]:
         """The settings that parts must have in common to stand side by side in one diagnosis."""
         return {name: value for name, value in self.to_json().items() if name in SHARED}
+
+    def budget_facts(self, cut_short: bool) -> dict[str, Any]:
+        """What a part records of its budget: it, and whether a larger one would have found more."""
+        return {"budget": self.budget, "cut_short": cut_short}
+
+    def same_budget(self, facts: Mapping[str, Any]) -> bool:
+        """Whether a result with these facts would be the same with the budget of this request."""
+        return not facts.get("cut_short") or facts.get("budget") == self.budget
 
     def to_json(self) -> dict[str, Any]:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}

@@ -16,9 +16,11 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from recombine.core.errors import Missing, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.diagnostics.numerics.grids import BLOCK, enumerate_blocks
 
+MOST_FACTORS = 10  # 2ⁿ terms, each found from 2ⁿ others
 Term = tuple[int, ...]  # axes of the factors a term depends on, ascending
 
 
@@ -34,7 +36,15 @@ def variance_components(
     """V_S of every unit for every non-empty set of factors, small sets first; rounding errors below 0 become 0.
 
     They add up to the unit's variance over the grid (with 1/cells, not 1/(cells − 1)).
+
+    Raises:
+        NotComputable: with more than 10 factors.
     """
+    if space.n_factors > MOST_FACTORS:
+        raise NotComputable(
+            Missing.TOO_LARGE,
+            f"Terms of sets of factors are told apart for up to {MOST_FACTORS} factors. Got {space.n_factors}.",
+        )
     terms = subsets(range(space.n_factors))
     result = torch.empty(len(terms), rows.shape[1], dtype=torch.float64)
     for start, slab in enumerate_blocks(rows, block):

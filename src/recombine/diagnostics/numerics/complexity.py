@@ -21,12 +21,15 @@ from torch import Tensor
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.seeds import generator
+from recombine.diagnostics.numerics.budget import CALL, Budget
 from recombine.diagnostics.numerics.grids import GridArray, as_rows
 from recombine.diagnostics.numerics.kernel_spectra import kernel_tensor
 from recombine.diagnostics.numerics.tensor_rank import EXACT, INITS, RankSearch, least_ranks, rank_search
 
 EPSILON = 0.05
 LARGEST = 16
+APPROXIMATE_SHARE = 3  # of a budget, in relation to the search for exact sums, which is in vain for most networks
+LEAST_STEPS = 20  # of a fit that a budget cuts short
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +43,7 @@ class FunctionComplexity:
         exact_ranks, approximate_ranks: Per output; −1 where more would be needed than were tried. An output that is
             smaller than the error allowed has rank 0.
         proven: Whether no smaller numbers are possible, for every output (always so for two factors).
+        complete: False if a budget cut the search short, so that smaller numbers may have been missed.
     """
 
     exact: int | None
@@ -48,6 +52,7 @@ class FunctionComplexity:
     exact_ranks: Int[np.ndarray, " output"]
     approximate_ranks: Int[np.ndarray, " output"]
     proven: bool
+    complete: bool = True
 
 
 def function_complexity(
@@ -58,6 +63,7 @@ def function_complexity(
     largest: int = LARGEST,
     inits: int = INITS,
     seed: int = 0,
+    budget: Budget | None = None,
 ) -> FunctionComplexity:
     """Exact and ε-rank of a sampled function, by SVD (two factors) or CP fits of increasing rank (more).
 
@@ -71,6 +77,7 @@ def function_complexity(
         largest: Most terms tried with three factors and more.
         inits: Fits per rank.
         seed: Of the fits' random starts.
+        budget: Bounds the fits; unlimited if not given.
     """
     rows = as_rows(values, space, "values").double()
     if not 0 < epsilon < 1:
@@ -81,11 +88,19 @@ def function_complexity(
         matrices = rows.T.reshape(-1, *sides)
         exact, approximate = least_ranks(matrices, [EXACT * scale, epsilon * scale])
         return FunctionComplexity(int(exact.max()), int(approximate.max()), epsilon, exact, approximate, proven=True)
-    searches: dict[float, list[RankSearch]] = {EXACT: [], epsilon: []}
-    for output in rows.T:
-        for allowed, found in searches.items():
-            tensor = output.reshape(space.shape)
-            found.append(rank_search(tensor, epsilon=allowed, scale=scale, largest=largest, inits=inits, seed=seed))
+    budget = Budget() if budget is None else budget
+    searches: dict[float, list[RankSearch]] = {epsilon: [], EXACT: []}
+    remaining = (APPROXIMATE_SHARE + 1) * rows.shape[1]
+    for allowed, found in searches.items():
+        part = 1 if allowed == EXACT else APPROXIMATE_SHARE
+        for output in rows.T:
+            found.append(
+                rank_search(
+                    output.reshape(space.shape), epsilon=allowed, scale=scale, largest=largest, inits=inits, seed=seed,
+                    budget=budget.share(remaining / part), hopeless=False,
+                )
+            )  # fmt: skip
+            remaining -= part
     exactly, nearly = searches[EXACT], searches[epsilon]
     return FunctionComplexity(
         exact=_highest(exactly),
@@ -94,6 +109,7 @@ def function_complexity(
         exact_ranks=_as_array(exactly),
         approximate_ranks=_as_array(nearly),
         proven=all(search.proven for search in exactly + nearly),
+        complete=all(search.complete for search in exactly + nearly),
     )
 
 
@@ -137,6 +153,7 @@ class DistributionComplexity:
         kl: Best KL(p ‖ q) in nats with each.
         tv: Best total variation, ½ Σ |p − q|, with each.
         weights: Mixture weights of the last one tried, largest first.
+        complete: False if a budget left out fits or steps.
     """
 
     rank: int | None
@@ -147,6 +164,7 @@ class DistributionComplexity:
     kl: Float[np.ndarray, " rank"]
     tv: Float[np.ndarray, " rank"]
     weights: Float[np.ndarray, " term"]
+    complete: bool = True
 
     @property
     def proven(self) -> bool:
@@ -164,6 +182,7 @@ def distribution_complexity(
     inits: int = INITS,
     seed: int = 0,
     iterations: int = 3000,
+    budget: Budget | None = None,
 ) -> DistributionComplexity:
     """Mixtures of 1, 2, … product distributions fitted to a joint distribution until ε is reached.
 
@@ -180,6 +199,7 @@ def distribution_complexity(
         inits: Fits per number of products.
         seed: Of their random starts.
         iterations: Most EM steps per fit.
+        budget: Bounds the fits; unlimited if not given. One fit is made even if it exceeds it.
     """
     joint = _joint(probabilities, space)
     if measure not in ("kl", "tv") or not (math.isfinite(epsilon) and epsilon > 0) or largest < 1 or inits < 1:
@@ -191,14 +211,14 @@ def distribution_complexity(
     tried: list[int] = []
     kls: list[float] = []
     tvs: list[float] = []
-    found, weights = None, np.zeros(0)
+    found, weights, complete = None, np.zeros(0), True
+    budget = Budget() if budget is None else budget
     for rank in range(1, largest + 1):
-        fits = []
-        for attempt in range(inits if rank > 1 else 1):
-            random = generator(seed, "mixture", rank, attempt)
-            fits.append(_fit_mixture(joint, rank, random, iterations, epsilon if measure == "kl" else 0.0))
-            if (fits[-1].kl if measure == "kl" else fits[-1].tv) <= epsilon:
-                break
+        fits, cut = _fits(joint, rank, inits if rank > 1 else 1, (measure, epsilon), (seed, iterations),
+                          budget.share(largest + 1 - rank))  # fmt: skip
+        if not fits:
+            complete = False
+            break
         best = min(fits, key=lambda fit: fit.kl if measure == "kl" else fit.tv)
         tried.append(rank)
         kls.append(min(fit.kl for fit in fits))
@@ -207,7 +227,45 @@ def distribution_complexity(
         if (kls if measure == "kl" else tvs)[-1] <= epsilon:
             found = rank
             break
-    return DistributionComplexity(found, bound, measure, epsilon, tuple(tried), np.array(kls), np.array(tvs), weights)
+        complete &= not cut
+    kl, tv = np.array(kls), np.array(tvs)
+    return DistributionComplexity(found, bound, measure, epsilon, tuple(tried), kl, tv, weights, complete)
+
+
+def _fits(
+    joint: Float[Tensor, "*factor"],
+    rank: int,
+    inits: int,
+    goal: tuple[Literal["kl", "tv"], float],
+    random: tuple[int, int],
+    budget: Budget,
+) -> tuple[list[Mixture], bool]:
+    """Mixtures of one rank until one meets the goal, and whether the budget left out fits or steps.
+
+    The first rank is fitted whatever the budget.
+    """
+    (measure, epsilon), (seed, iterations) = goal, random
+    cost = _step_cost(joint, rank)
+    fits: list[Mixture] = []
+    for attempt in range(inits):
+        steps = budget.affords(cost, iterations)
+        if steps < LEAST_STEPS and steps < iterations:
+            if fits or rank > 1:
+                return fits, True
+            steps = LEAST_STEPS
+        start = generator(seed, "mixture", rank, attempt)
+        fits.append(_fit_mixture(joint, rank, start, steps, epsilon if measure == "kl" else 0.0))
+        budget.spend(cost * len(fits[-1].history))
+        if (fits[-1].kl if measure == "kl" else fits[-1].tv) <= epsilon:
+            return fits, False
+        if len(fits[-1].history) == steps < iterations:
+            return fits, True
+    return fits, False
+
+
+def _step_cost(joint: Float[Tensor, "*factor"], rank: int) -> int | float:
+    """Operations of one step of expectation–maximization."""
+    return 8 * joint.ndim * CALL + 6 * joint.ndim * joint.numel() * rank
 
 
 @dataclass(frozen=True, eq=False)

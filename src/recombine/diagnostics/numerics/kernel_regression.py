@@ -7,8 +7,8 @@ between positions for unequally spaced values, and 1 between any two labels of a
 - *radial*: exp(−Σ_i d_i² / 2ℓ²), one for all.
 
 The length scales are chosen on ID cells alone, by their leave-one-out error; the OOD error is only then computed. With
-many factors, where there are more than 64 combinations of lengths, the factorized kernel's are searched factor by
-factor, from the best common length, until no single change is better.
+many factors, where there are more than 64 combinations of lengths or more than a budget allows, the factorized kernel's
+are searched factor by factor, from the best common length, until no single change is better.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.core.statistics import ratio
+from recombine.diagnostics.numerics.budget import CALL, Budget
 from recombine.diagnostics.numerics.grids import GridArray, as_rows, id_and_ood
 
 KernelKind = Literal["factorized", "radial"]
@@ -34,6 +35,7 @@ LENGTHS = (0.5, 1.0, 2.0, 4.0)
 RIDGE = 1e-6
 MOST_CANDIDATES = 64  # combinations of lengths that are all tried
 MOST_SWEEPS = 4  # through the factors, where they are not
+LEAST_CELLS = 256  # that are used whatever the budget
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,14 @@ def kernel_regression(
     lengths: Sequence[float] = LENGTHS,
     ridge: float = RIDGE,
     cells: Int[Tensor, " cell"] | None = None,
+    budget: Budget | None = None,
 ) -> KernelRegression:
     """Fit ŷ(c) = k(c, ID) (K + λI)⁻¹ Y_ID for every candidate, keep the best on ID, and score it on OOD cells.
 
     Leave-one-out residuals in closed form: with C = (K + λI)⁻¹ they are (C Y)_i / C_ii. Ties go to the candidate
     listed first (shorter lengths). Cost grows with the cube of the number of ID cells: for large grids give `cells`,
-    for example from `draw_cells`.
+    for example from `draw_cells`, as many as `affordable_cells` says. Combinations of lengths that exceed the budget
+    are searched factor by factor.
     """
     rows = as_rows(outputs, space)
     id_mask, ood_mask = id_and_ood(holdout, space)
@@ -115,13 +119,16 @@ def kernel_regression(
     known, wanted = rows[trained].double(), rows[held].double()
     among = factor_distances(space, trained, trained)
     search = _Search(among, known, ridge)
-    exhaustive = kind == "radial" or len(lengths) ** space.n_factors <= MOST_CANDIDATES
+    budget = Budget() if budget is None or space.n_factors <= 2 else budget
+    cost, combinations = _fit_cost(len(trained), rows.shape[1], space), len(lengths) ** space.n_factors
+    exhaustive = kind == "radial" or combinations <= budget.affords(cost, MOST_CANDIDATES)
     if exhaustive and kind == "factorized":
         best = search.best(product(lengths, repeat=space.n_factors))
     else:
         best = search.best((length,) * space.n_factors for length in lengths)
     if not exhaustive:
         best = search.improved(best, lengths)
+    budget.spend(cost * len(search.errors))
     error = search.errors[best]
     kernel = _rbf(among, best)
     kernel.diagonal().add_(ridge)
@@ -139,6 +146,25 @@ def kernel_regression(
         ridge,
         exhaustive,
     )
+
+
+def affordable_cells(space: FactorSpace, id_share: float, features: int, most: int, budget: Budget) -> int:
+    """How many cells, at most `most`, leave a search factor by factor within the budget; at least 256.
+
+    With two factors, where there are 16 combinations of lengths, it is always `most`.
+    """
+    candidates = len(LENGTHS) + MOST_SWEEPS * space.n_factors * (len(LENGTHS) - 1)
+    cells = most
+    while space.n_factors > 2 and cells > LEAST_CELLS:
+        if candidates * _fit_cost(round(cells * id_share), features, space) <= budget.left:
+            break
+        cells = max(LEAST_CELLS, cells * 7 // 8)
+    return cells
+
+
+def _fit_cost(trained: int, features: int, space: FactorSpace) -> int | float:
+    """Operations of one leave-one-out error."""
+    return 10 * CALL + trained**3 + trained**2 * (2 * features + 10 * space.n_factors)
 
 
 Lengths = tuple[float, ...]

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.core.factors import FactorSpace
+from recombine.diagnostics.numerics.budget import Budget
 from recombine.diagnostics.numerics.tensor_rank import EXACT, INITS, rank_search
 
 LARGEST_KERNEL = 2**24  # entries of a kernel matrix taken apart: 4096 cells
@@ -34,6 +35,7 @@ class KernelSpectrum:
         rank: Terms needed for a relative error of at most `epsilon`; None if `largest` were not enough.
         error: Relative error of the terms in `weights`; 0 for schmidt, which keeps all.
         epsilon: See `rank`.
+        complete: False if a budget cut the search for product terms short.
     """
 
     method: Literal["schmidt", "cp"]
@@ -43,6 +45,7 @@ class KernelSpectrum:
     rank: int | None
     error: float
     epsilon: float
+    complete: bool = True
 
 
 def kernel_tensor(
@@ -76,6 +79,7 @@ def kernel_spectrum(
     largest: int = 16,
     inits: int = INITS,
     seed: int = 0,
+    budget: Budget | None = None,
 ) -> KernelSpectrum:
     """Schmidt (two factors) or CP (three and more) spectrum of a kernel over all cells, rows in cell order.
 
@@ -85,13 +89,13 @@ def kernel_spectrum(
     if space.n_factors < 2:
         raise NotComputable(Missing.NOT_APPLICABLE, f"A kernel mixes at least two factors. Got {space}.")
     tensor = kernel_tensor(kernel, space)
-    search = rank_search(tensor, epsilon=epsilon, largest=largest, inits=inits, seed=seed)
+    search = rank_search(tensor, epsilon=epsilon, largest=largest, inits=inits, seed=seed, budget=budget)
     if not search.weights.any():
         raise NotComputable(Missing.DEGENERATE, "The kernel is zero everywhere and has no spectrum.")
     participation, entropy = effective_ranks(search.weights)
     method: Literal["schmidt", "cp"] = "schmidt" if space.n_factors == 2 else "cp"
     return KernelSpectrum(
-        method, search.weights, participation, entropy, search.rank, float(search.errors[-1]), epsilon
+        method, search.weights, participation, entropy, search.rank, float(search.errors[-1]), epsilon, search.complete
     )
 
 

@@ -10,6 +10,7 @@ its OOD to its ID outputs then follows the binary factorized kernel (Liang et al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -24,13 +25,16 @@ from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.core.seeds import generator
 from recombine.diagnostics.numerics.anova import subsets
+from recombine.diagnostics.numerics.budget import CALL, Budget
 from recombine.diagnostics.numerics.grids import GridArray, as_rows, blocks, id_and_ood
 
 Similarity = Literal["cosine", "l2", "overlap"]
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "l2", "overlap")
 NEAR = 1e-6  # squared distances below this share of the squared norms are recomputed from the differences
 DRAWS = 1000
+LEAST_DRAWS = 99  # made whatever the budget
 DRAWS_AT_ONCE = 50  # bounds the memory to that many numbers per OOD cell
+LARGEST_TABLE = 2**26  # numbers in the sums over all sets of factors: 512 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +188,7 @@ class Agreement:
         null_low, null_high: The central 95 % of r when factor values mean nothing (see `agreement`).
         p_value: (1 + draws with r at least as high) / (1 + draws); NaN with the correlation.
         pairs: Number of pairs used.
+        draws: Number of renamings, and of resamplings.
         missing: OOD rows left out because their similarity is undefined (NaN).
     """
 
@@ -195,16 +200,26 @@ class Agreement:
     null_high: float
     p_value: float
     pairs: int
+    draws: int
     missing: int
 
 
 def agreement(
-    grams: GramMatrices, similarity: Similarity = "cosine", *, draws: int = DRAWS, seed: int = 0
+    grams: GramMatrices,
+    similarity: Similarity = "cosine",
+    *,
+    draws: int = DRAWS,
+    seed: int = 0,
+    budget: Budget | None = None,
 ) -> Agreement:
     """Correlate the measured OOD × ID similarity with K_bin.
 
     Null distribution: the values of each factor are renamed at random on the OOD side only (one permutation per
     factor, used for all OOD cells alike), so that which cells share a value is kept and which value it is is not.
+
+    A renaming takes 2ⁿ lookups per OOD cell for n factors: a budget bounds the number of draws (99 are made in any
+    case). Where the sums over all sets of factors would take more than 512 MB, a seeded draw of OOD cells stands for
+    all of them.
     """
     space = grams.space
     measured = torch.from_numpy(grams.ood_by_id(similarity))
@@ -221,6 +236,12 @@ def agreement(
             f"Agreement needs at least 2 ID and 2 OOD cells with a defined {similarity} similarity. "
             f"Got {len(trained)} and {len(ood)}.",
         )
+    kept = _rows_that_fit(space, len(ood), seed)
+    measured, ood = (measured, ood) if kept is None else (measured[kept], ood[kept])
+    if budget is not None:
+        cost = 2**space.n_factors * (20 * CALL / DRAWS_AT_ONCE + 100 * len(ood))
+        draws = max(min(draws, LEAST_DRAWS), budget.affords(cost, draws))
+        budget.spend(cost * draws)
     table = _SharedSums(space, measured, trained)
     coordinates = space.coordinates(ood)
     names = [torch.arange(size).expand(1, -1) for size in space.shape]
@@ -234,7 +255,20 @@ def agreement(
     low, high = _central(resampled)
     null_low, null_high = _central(null)
     p_value = float("nan") if nothing else (1 + int((null >= r - 1e-12).sum())) / (1 + draws)
-    return Agreement(similarity, r, low, high, null_low, null_high, p_value, measured.numel(), missing)
+    return Agreement(similarity, r, low, high, null_low, null_high, p_value, measured.numel(), draws, missing)
+
+
+def _rows_that_fit(space: FactorSpace, rows: int, seed: int) -> Int[Tensor, " row"] | None:
+    """Which OOD rows the sums over all sets of factors have room for: None for all, else a seeded draw."""
+    each = math.prod(size + 1 for size in space.shape)
+    fitting = LARGEST_TABLE // each - 1
+    if rows <= fitting:
+        return None
+    if fitting < 2:
+        raise NotComputable(
+            Missing.TOO_LARGE, f"Agreement would need sums over {each:.0e} combinations of factors for each OOD cell."
+        )
+    return torch.randperm(rows, generator=generator(seed, "agreement", "rows"))[:fitting].sort().values
 
 
 class _SharedSums:

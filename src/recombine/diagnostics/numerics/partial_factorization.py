@@ -168,10 +168,12 @@ def grouping_of(expansion: PartialFactorization, *, tolerance: float = TOLERANCE
     names, theta = expansion.names, expansion.theta
     _check_search(len(names), tolerance)
     scored: list[tuple[Grouping, float]] = []
+    terms = np.array([sum(1 << names.index(name) for name in term) for term in expansion.terms])
     for partition in set_partitions(range(len(names))):
         groups = tuple(tuple(names[axis] for axis in group) for group in partition)
-        within = [any(set(term) <= set(group) for group in groups) for term in expansion.terms]
-        scored.append((groups, min(1.0, float(theta[np.array(within)].sum() / theta.sum()))))
+        masks = np.array([sum(1 << axis for axis in group) for group in partition])
+        within = (terms[:, None] & ~masks == 0).any(1)  # all of a term's factors are in one group
+        scored.append((groups, min(1.0, float(theta[within].sum() / theta.sum()))))
     scored.sort(key=lambda candidate: (-len(candidate[0]), -candidate[1]))
     groups, score = next(c for c in scored if c[1] >= 1 - tolerance - 1e-12)
     return FactorGrouping(groups, score, tolerance, tuple(scored))

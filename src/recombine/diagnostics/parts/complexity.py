@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,10 +17,16 @@ from recombine.diagnostics.drawing import style_layer_axis
 from recombine.diagnostics.findings import Absence, PartResult, Rows
 from recombine.diagnostics.inputs import NO_HOLDOUT, DiagnosisInputs
 from recombine.diagnostics.layer_activations import LayerActivations
+from recombine.diagnostics.numerics.budget import Budget
 from recombine.diagnostics.numerics.complexity import distribution_complexity, function_complexity
 from recombine.diagnostics.numerics.grids import blocks
-from recombine.diagnostics.numerics.partial_factorization import grouping_of, partial_factorization
+from recombine.diagnostics.numerics.partial_factorization import (
+    MOST_FACTORS,
+    grouping_of,
+    partial_factorization,
+)
 from recombine.diagnostics.part import PARTS, LayerPart
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.style import new_figure
 
 if TYPE_CHECKING:
@@ -58,6 +65,7 @@ class Complexity(LayerPart):
             "approximate": "Products needed for a relative error of epsilon.",
             "epsilon": "That relative error.",
             "proven": "Whether fewer products are impossible.",
+            "complete": "Whether the search was done in full, or cut short by the budget.",
             "outputs": "How many numbers of each output were taken apart.",
             "of_outputs": "How many there are.",
         },
@@ -68,6 +76,7 @@ class Complexity(LayerPart):
             "measure": "How the distance is measured: kl or tv.",
             "epsilon": "Distance allowed.",
             "tried": "Largest mixture tried.",
+            "complete": "Whether the search was done in full, or cut short by the budget.",
             "kl_of_one": "Kullback-Leibler divergence from a single product.",
             "tv_of_one": "Total variation distance from a single product.",
         },
@@ -81,7 +90,7 @@ class Complexity(LayerPart):
         expansion = partial_factorization(layer.rows, space, components=components)
         row: dict[str, Any] = {"layer": layer.name, "units": layer.units}
         row |= {f"up_to_{order}": float(share) for order, share in enumerate(expansion.cumulative, 1)}
-        if space.n_factors > 1:
+        if 1 < space.n_factors <= MOST_FACTORS:
             grouping = grouping_of(expansion)
             groups = " ".join("{" + ",".join(group) + "}" for group in grouping.groups)
             row |= {"grouping": groups, "grouping_score": grouping.score, "tolerance": grouping.tolerance}
@@ -92,10 +101,16 @@ class Complexity(LayerPart):
         return PartResult(self.name, {"layers": [row], "terms": terms})
 
     def finish(self, result: PartResult, inputs: DiagnosisInputs) -> PartResult:
+        budget = Budget.seconds(inputs.request.budget)
         for table, rows_of in (("functions", _function_rows), ("distributions", _distribution_rows)):
-            result.tables[table], missing = rows_of(inputs)
+            result.tables[table], missing = rows_of(inputs, budget)
             result.missing.update(missing)
+        cut_short = any(not row["complete"] for table in ("functions", "distributions") for row in result.tables[table])
+        result.facts.update(inputs.request.budget_facts(cut_short))
         return result
+
+    def answers(self, facts: Mapping[str, Any], request: DiagnosisRequest) -> bool:
+        return request.same_budget(facts)
 
     def layer_numbers(self, result: PartResult) -> dict[str, dict[str, Any]]:
         return {
@@ -144,22 +159,24 @@ def _rank(value: Any) -> str:
     return "more than tried" if value is None or math.isnan(value) else f"{value:g}"
 
 
-def _function_rows(inputs: DiagnosisInputs) -> tuple[Rows, dict[str, Absence]]:
+def _function_rows(inputs: DiagnosisInputs, budget: Budget) -> tuple[Rows, dict[str, Absence]]:
     """R* and R_ε of the outputs and of the truth."""
     rows: Rows = []
     missing: dict[str, Absence] = {}
     chosen = _chosen_outputs(inputs)
-    settings = {} if inputs.space.n_factors <= 2 else {"largest": CP_LARGEST, "inits": CP_INITS}
-    for name in ("output", "truth"):
+    settings: dict[str, Any] = {} if inputs.space.n_factors <= 2 else {"largest": CP_LARGEST, "inits": CP_INITS}
+    for index, name in enumerate(("output", "truth")):
         try:
             inputs.check_complete("The number of products")
             numbers = _numbers(name, inputs, chosen)
-            found = function_complexity(numbers, inputs.space, seed=inputs.seed, **settings)
+            share = budget.share(3 - index)
+            found = function_complexity(numbers, inputs.space, seed=inputs.seed, budget=share, **settings)
         except NotComputable as error:
             missing[f"complexity of the {name}"] = Absence.of(error)
             continue
         rows.append({"function": name, "exact": found.exact, "approximate": found.approximate,
-                     "epsilon": found.epsilon, "proven": found.proven, "outputs": len(chosen),
+                     "epsilon": found.epsilon, "proven": found.proven, "complete": found.complete,
+                     "outputs": len(chosen),
                      "of_outputs": inputs.outputs[0].numel()})  # fmt: skip
     return rows, missing
 
@@ -180,7 +197,7 @@ def _numbers(name: str, inputs: DiagnosisInputs, chosen: Int[Tensor, " output"])
     return inputs.known_truth.columns(chosen, inputs.subject.cells)
 
 
-def _distribution_rows(inputs: DiagnosisInputs) -> tuple[Rows, dict[str, Absence]]:
+def _distribution_rows(inputs: DiagnosisInputs, budget: Budget) -> tuple[Rows, dict[str, Absence]]:
     """How many product distributions mix into the distribution of the trained combinations.
 
     One would mean that x and y are independent in training; a hold-out makes them dependent.
@@ -192,9 +209,10 @@ def _distribution_rows(inputs: DiagnosisInputs) -> tuple[Rows, dict[str, Absence
         return [], {what: Absence(Missing.TOO_FEW_CELLS, "no combination was trained")}
     trained = torch.from_numpy(inputs.holdout.id_mask.ravel()).double()
     found = distribution_complexity(
-        trained, inputs.space, largest=CP_LARGEST, inits=CP_INITS, iterations=MIXTURE_STEPS, seed=inputs.seed
-    )
+        trained, inputs.space, largest=CP_LARGEST, inits=CP_INITS, iterations=MIXTURE_STEPS, seed=inputs.seed,
+        budget=budget,
+    )  # fmt: skip
     row = {"distribution": "trained combinations", "rank": found.rank, "lower_bound": found.lower_bound,
-           "measure": found.measure, "epsilon": found.epsilon, "tried": found.tried[-1],
+           "measure": found.measure, "epsilon": found.epsilon, "tried": found.tried[-1], "complete": found.complete,
            "kl_of_one": float(found.kl[0]), "tv_of_one": float(found.tv[0])}  # fmt: skip
     return [row], {}

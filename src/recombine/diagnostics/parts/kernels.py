@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,10 +14,12 @@ from matplotlib.figure import Figure
 from recombine.core.errors import Missing, NotComputable
 from recombine.diagnostics.findings import Absence, PartResult, Rows
 from recombine.diagnostics.inputs import DiagnosisInputs
+from recombine.diagnostics.numerics.budget import Budget
 from recombine.diagnostics.numerics.grids import draw_cells
-from recombine.diagnostics.numerics.kernel_regression import KernelKind, kernel_regression
+from recombine.diagnostics.numerics.kernel_regression import KernelKind, affordable_cells, kernel_regression
 from recombine.diagnostics.numerics.kernel_spectra import kernel_spectrum
 from recombine.diagnostics.numerics.kernels import (
+    DRAWS,
     SIMILARITIES,
     GramMatrices,
     agreement,
@@ -24,6 +27,7 @@ from recombine.diagnostics.numerics.kernels import (
     gram_matrices,
 )
 from recombine.diagnostics.part import PARTS, Need, Part
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.style import SKY, new_figure
 
 if TYPE_CHECKING:
@@ -55,6 +59,7 @@ class Kernels(Part):
             "null_high": "97.5 % quantile of the same.",
             "p_value": "Share of renamings with r at least as high.",
             "pairs": "How many pairs of cells.",
+            "draws": "How many renamings and resamplings.",
             "missing": "OOD cells left out because their similarity is undefined.",
         },
         "regression": {
@@ -64,6 +69,8 @@ class Kernels(Part):
             "id_relative": "The same over the outputs' variance.",
             "ood_relative": "The same over the outputs' variance.",
             "exhaustive": "Whether all combinations of length scales were tried, or factor by factor.",
+            "cells": "How many cells it was fitted to and scored on.",
+            "of_cells": "How many there are.",
             "length_*": "Length scale chosen for each factor, by the error on ID cells alone.",
         },
         "spectrum": {
@@ -73,6 +80,7 @@ class Kernels(Part):
             "rank": "Terms needed for a relative error of epsilon.",
             "error": "Relative error that is left.",
             "epsilon": "Relative error aimed at.",
+            "complete": "Whether the search for product terms was done in full, or cut short by the budget.",
         },
     }
 
@@ -81,33 +89,34 @@ class Kernels(Part):
         cells = draw_cells(holdout, MOST_CELLS, seed=seed)
         single = torch.float32 if outputs.dtype == torch.float32 else torch.float64
         grams = gram_matrices(outputs, space, holdout, cells=cells, overlap_dtype=single)
+        budget = Budget.seconds(inputs.request.budget)
         missing: dict[str, Absence] = {}
         tables: dict[str, Rows] = {"agreement": []}
-        for similarity in SIMILARITIES:
+        for index, similarity in enumerate(SIMILARITIES):
             try:
-                tables["agreement"].append(asdict(agreement(grams, similarity, seed=seed)))
+                found = agreement(grams, similarity, seed=seed, budget=budget.share(6 - index))
+                tables["agreement"].append(asdict(found))
             except NotComputable as error:
                 missing[f"agreement, {similarity}"] = Absence.of(error)
         try:
-            fits = [kernel_regression(outputs, space, holdout, kind, cells=cells) for kind in KINDS]
-            names = ("kind", "id_error", "ood_error", "id_relative", "ood_relative", "exhaustive")
-            tables["regression"] = [
-                {**{name: getattr(fit, name) for name in names}, **{f"length_{n}": v for n, v in fit.lengths.items()}}
-                for fit in fits
-            ]
+            tables["regression"] = _regression(inputs, budget.share(2))
         except NotComputable as error:
             missing["regression"] = Absence.of(error)
         arrays = {f"gram/{name}": matrix.astype(np.float32) for name, matrix in grams.matrices.items()}
         arrays["cells"] = grams.cells
         try:
             inputs.check_complete("A spectrum of products")
-            spectrum, arrays["spectrum"] = _spectrum(grams, seed)
+            spectrum, arrays["spectrum"] = _spectrum(grams, seed, budget)
             tables["spectrum"] = [spectrum]
         except NotComputable as error:
             missing["spectrum"] = Absence.of(error)
         existing = len(inputs.subject.cells)
-        facts = {"n_id": grams.n_id, "cells": len(cells), "grid_cells": existing, "drawn": len(cells) < existing}
+        facts = {"n_id": grams.n_id, "cells": len(cells), "grid_cells": existing, "drawn": len(cells) < existing,
+                 **inputs.request.budget_facts(_cut_short(tables, len(cells)))}  # fmt: skip
         return PartResult(self.name, tables, arrays, facts, missing)
+
+    def answers(self, facts: Mapping[str, Any], request: DiagnosisRequest) -> bool:
+        return request.same_budget(facts)
 
     def summary(self, result: PartResult) -> str:
         parts = [
@@ -145,12 +154,40 @@ class Kernels(Part):
         return figure
 
 
-def _spectrum(grams: GramMatrices, seed: int) -> tuple[dict[str, Any], Float[np.ndarray, " term"]]:
+def _regression(inputs: DiagnosisInputs, budget: Budget) -> Rows:
+    """Kernel regression on all cells, or on as many as the budget allows."""
+    space, holdout = inputs.space, inputs.split
+    existing = holdout.n_id + holdout.n_ood
+    most = min(MOST_CELLS, existing)
+    features = inputs.outputs[0].numel()
+    cells = draw_cells(
+        holdout, max(2, affordable_cells(space, holdout.n_id / max(1, existing), features, most, budget.share(2))),
+        seed=inputs.seed,
+    )  # fmt: skip
+    rows: Rows = []
+    for index, kind in enumerate(KINDS):
+        fit = kernel_regression(inputs.outputs, space, holdout, kind, cells=cells, budget=budget.share(2 - index))
+        names = ("kind", "id_error", "ood_error", "id_relative", "ood_relative", "exhaustive")
+        row = {**{name: getattr(fit, name) for name in names}, "cells": len(cells), "of_cells": existing}
+        rows.append(row | {f"length_{name}": length for name, length in fit.lengths.items()})
+    return rows
+
+
+def _cut_short(tables: dict[str, Rows], cells: int) -> bool:
+    """Whether a larger budget would have found more."""
+    return (
+        any(row["draws"] < DRAWS for row in tables["agreement"])
+        or any(row["cells"] < cells or not row["exhaustive"] for row in tables.get("regression", []))
+        or any(not row["complete"] for row in tables.get("spectrum", []))
+    )
+
+
+def _spectrum(grams: GramMatrices, seed: int, budget: Budget) -> tuple[dict[str, Any], Float[np.ndarray, " term"]]:
     if len(grams.cells) < len(grams.space):
         raise NotComputable(
             Missing.TOO_LARGE, f"A spectrum needs all cells, and {len(grams.space)} are more than {MOST_CELLS}."
         )
     settings: dict[str, Any] = {} if grams.space.n_factors == 2 else CP
-    found = kernel_spectrum(grams.in_cell_order("cosine"), grams.space, seed=seed, **settings)
+    found = kernel_spectrum(grams.in_cell_order("cosine"), grams.space, seed=seed, budget=budget, **settings)
     row = {name: getattr(found, name) for name in ("method", "participation_ratio", "entropy_rank", "rank")}
-    return {**row, "error": found.error, "epsilon": found.epsilon}, found.weights
+    return {**row, "error": found.error, "epsilon": found.epsilon, "complete": found.complete}, found.weights
