@@ -25,6 +25,7 @@ from recombine.models.decoders.cnn import SameConvolution, Spread
 # A small network of every kind, and the number of its nonlinearities; a new decoder joins the contract by one entry.
 CASES = {
     "cnn": ({"depth": 3, "width": 8}, 4),
+    "composed": ({"terms": 2, "depth": 1, "width": 8}, 1),
     "mlp": ({"depth": 3, "width": 16}, 3),
     "transformer": ({"depth": 2, "width": 16, "heads": 2, "feedforward": 24}, 2),
     "pixel_mlp": ({"depth": 2, "width": 16}, 2),
@@ -184,7 +185,7 @@ def test_activations_are_named_and_counted(kind):
     assert nonlinearities(model) == [f"layers.{i}.act" for i in range(1, count + 1)]
     for i in range(1, count + 1):
         assert len(seen[str(i)]) == len(batch)
-        if kind not in ("pixel_mlp", "rendered"):  # whose nonlinearity is no ReLU
+        if kind not in ("composed", "pixel_mlp", "rendered"):  # whose nonlinearity is no ReLU
             assert seen[str(i)].min() == 0
     assert not any(m._forward_hooks for m in model.modules())
 

@@ -4,11 +4,22 @@ recipe("low_rank", terms={"variance": {"weight": 0.01}})
 """
 
 from recombine.core.registry import import_members
+from recombine.training.loss_terms.composition import Composition
 from recombine.training.loss_terms.entropy import Entropy
-from recombine.training.loss_terms.penalty import RendererPenalty
+from recombine.training.loss_terms.penalty import ModulePenalty, RendererPenalty
 from recombine.training.loss_terms.term import TERMS, Batch, LossTerm, check_terms
 from recombine.training.loss_terms.variance import Variance
 
-__all__ = ["TERMS", "Batch", "Entropy", "LossTerm", "RendererPenalty", "Variance", "check_terms"]
+__all__ = [
+    "TERMS",
+    "Batch",
+    "Composition",
+    "Entropy",
+    "LossTerm",
+    "ModulePenalty",
+    "RendererPenalty",
+    "Variance",
+    "check_terms",
+]
 
 import_members(__name__)

@@ -17,7 +17,7 @@ class Entropy(RendererPenalty):
 
     Args:
         weight: μ₁.
-        warmup, anneal_from: See RendererPenalty.
+        warmup, anneal_from: See ModulePenalty.
     """
 
     name = "entropy"
@@ -25,5 +25,5 @@ class Entropy(RendererPenalty):
     def __init__(self, weight: NonNegative = 0.1, warmup: Share = 0.0, anneal_from: Share = 1.0) -> None:
         super().__init__(weight, warmup, anneal_from)
 
-    def of(self, renderer: FactorRenderer) -> Float[Tensor, ""]:
-        return entropy(renderer.mode_shares()).sum()
+    def of(self, module: FactorRenderer, progress: float) -> Float[Tensor, ""]:
+        return entropy(module.mode_shares()).sum()

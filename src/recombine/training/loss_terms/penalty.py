@@ -1,14 +1,15 @@
-"""Penalties that make rendered factors simple (Liang et al. 2025, Sec. 5).
+"""Penalties that make factors simple, on every `FactorRenderer` or `FactorComposer` inside a model, ours or anyone's.
 
-They act on every `FactorRenderer` inside the model, ours or anyone's, and work in any training loop:
+They work in any training loop:
 
-    loss = mse + Entropy(0.1)(model) + Variance(0.01)(model)
+    loss = mse + Entropy(0.1)(model) + Variance(0.01)(model)             # Liang et al. 2025, Sec. 5
+    loss = mse + Composition()(model)
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar, cast
 
 import torch
 from jaxtyping import Float
@@ -18,15 +19,23 @@ from recombine.core.errors import InputError
 from recombine.models.forced_rendering.renderer import FactorRenderer
 from recombine.training.loss_terms.term import Batch
 
+M = TypeVar("M", bound=nn.Module)
 
-class RendererPenalty(ABC):
-    """A weighted sum over all renderers of a model.
+
+class ModulePenalty(ABC, Generic[M]):
+    """A weighted sum over all modules of one class inside a model.
 
     The weight rises linearly from 0 over the first `warmup` of training and, from `anneal_from` on, falls linearly to
     0 at the end. Outside a training loop (no batch given) it is simply `weight`.
+
+    Attributes:
+        acts_on: The class of the modules.
+        decoder: The kind of a decoder that has one.
     """
 
     name: ClassVar[str]
+    acts_on: ClassVar[type[nn.Module]]
+    decoder: ClassVar[str]
 
     def __init__(self, weight: float, warmup: float, anneal_from: float) -> None:
         self.weight, self.warmup, self.anneal_from = weight, warmup, anneal_from
@@ -37,14 +46,23 @@ class RendererPenalty(ABC):
         return self.weight * rise * fall
 
     def __call__(self, model: nn.Module, batch: Batch | None = None) -> Float[Tensor, ""]:
-        renderers = [module for module in model.modules() if isinstance(module, FactorRenderer)]
-        if not renderers:
+        modules = [module for module in model.modules() if isinstance(module, self.acts_on)]
+        if not modules:
             raise InputError(
-                f"The {self.name} penalty needs a FactorRenderer in the model, for example decoder.kind=rendered.",
+                f"The {self.name} penalty needs a {self.acts_on.__name__} in the model, for example "
+                f"decoder.kind={self.decoder}.",
                 f"training.terms.{self.name}",
             )
         weight = self.weight if batch is None else self.weight_at(batch.progress)
-        return weight * torch.stack([self.of(renderer) for renderer in renderers]).sum()
+        progress = 0.0 if batch is None else batch.progress
+        return weight * torch.stack([self.of(cast("M", module), progress) for module in modules]).sum()
 
     @abstractmethod
-    def of(self, renderer: FactorRenderer) -> Float[Tensor, ""]: ...
+    def of(self, module: M, progress: float) -> Float[Tensor, ""]: ...
+
+
+class RendererPenalty(ModulePenalty[FactorRenderer]):
+    """A penalty on every `FactorRenderer`."""
+
+    acts_on = FactorRenderer
+    decoder = "rendered"

@@ -17,7 +17,7 @@ class Variance(RendererPenalty):
 
     Args:
         weight: μ₂.
-        warmup, anneal_from: See RendererPenalty.
+        warmup, anneal_from: See ModulePenalty.
     """
 
     name = "variance"
@@ -25,8 +25,8 @@ class Variance(RendererPenalty):
     def __init__(self, weight: NonNegative = 0.01, warmup: Share = 0.0, anneal_from: Share = 1.0) -> None:
         super().__init__(weight, warmup, anneal_from)
 
-    def of(self, renderer: FactorRenderer) -> Float[Tensor, ""]:
-        return _variances(renderer.rows).sum() + _variances(renderer.columns).sum()
+    def of(self, module: FactorRenderer, progress: float) -> Float[Tensor, ""]:
+        return _variances(module.rows).sum() + _variances(module.columns).sum()
 
 
 def _variances(vectors: Float[Tensor, "*shape entry"]) -> Float[Tensor, "*shape"]:

@@ -1,0 +1,122 @@
+"""Run a part of test.yaml: `python -m benchmarks.composed promised --out promised.json`.
+
+Parts: design, promised, test, expected_failures. `--rivals` adds the rivals to a part. A line is printed per case and
+model; with `--out`, every seed's numbers and the medians are written as JSON after each of them. `--pictures FOLDER`
+writes a PNG per case and model: truth above, outputs below, of OOD cells spread over the hold-out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import recombine as rc
+from benchmarks.composed.cases import PLAN, judged, outputs_of, task_of, width_for
+from recombine.core.images import as_pictures
+
+OURS = "composed"
+SHOWN = 8  # cells of a picture
+
+
+def recipe_for(name: str, rival: dict[str, Any]) -> rc.training.Training:
+    """Our recipe, or a rival's with our number of steps and our batch."""
+    ours = rc.recipe("composed", evaluate_every=10**6)
+    if name == OURS:
+        return ours
+    examples = {"single_factor": {}} if rival.get("single_factor") else {}
+    return rc.recipe(
+        rival["recipe"], steps=ours.steps, batch=ours.batch, evaluate_every=10**6, examples={"cells": {}, **examples}
+    )
+
+
+def decoder_for(name: str, rival: dict[str, Any], case: dict[str, Any], task: rc.Task) -> rc.decoders.Decoder:
+    ours = rc.decoders.Composed(task, terms=case.get("terms", 1), allow_undetermined=True)
+    if name == OURS:
+        return ours
+    settings = {key: value for key, value in rival.items() if key not in ("recipe", "single_factor")}
+    if settings["kind"] in ("cnn", "pixel_mlp"):
+        parameters = sum(p.numel() for p in ours.parameters())
+        settings["width"] = width_for(settings["kind"], settings["depth"], task, parameters)
+    return rc.decoders.DECODERS.build(settings, task)
+
+
+def trained(name: str, case: dict[str, Any], seeds: Sequence[int]) -> Iterator[tuple[nn.Module, dict[str, Any]]]:
+    """A model per seed, and its numbers."""
+    rival = {} if name == OURS else PLAN["rivals"][name]
+    task = task_of(case, stripes=bool(rival.get("single_factor")))
+    model = decoder_for(name, rival, case, task)
+    for seed in seeds:
+        before = time.process_time()
+        run = rc.train_seeds(model, task, [seed], training=recipe_for(name, rival), together=False)[0]
+        used = time.process_time() - before
+        outcome = judged(run.model, task)
+        row = {"seed": seed, **asdict(outcome), "ratio": outcome.ratio, "seconds": run.seconds, "cpu_seconds": used}
+        if isinstance(run.model, rc.decoders.Composed):
+            row["roles"] = str(run.model.roles(task.space.names))
+        yield run.model, row
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    keys = ("id_error", "ood_error", "ratio", "right", "right_id", "seconds", "cpu_seconds")
+    found: dict[str, Any] = {key: median(row[key] for row in rows) for key in keys}
+    return {**found, "least_right": min(row["right"] for row in rows)}
+
+
+def picture(model: nn.Module, case: dict[str, Any], path: Path) -> None:
+    """Truth above, outputs below."""
+    import matplotlib.image
+
+    task = task_of(case)
+    cells = task.holdout.ood_cells
+    chosen = cells[torch.linspace(0, len(cells) - 1, SHOWN).round().long()]
+    outputs, targets = outputs_of(model, task, chosen)
+    rows = [as_pictures(images.clamp(0, 1).numpy()) for images in (targets, outputs)]
+    sheet = np.concatenate([np.concatenate(list(row), axis=1) for row in rows if row is not None], axis=0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    matplotlib.image.imsave(path, np.kron(sheet, np.ones((4, 4, 1)[: sheet.ndim])), vmin=0, vmax=1, cmap="gray")
+
+
+def models_of(part: str, case: dict[str, Any], rivals: bool) -> list[str]:
+    names = [OURS, *(name for name in PLAN["rivals"] if name != "width")] if rivals else [OURS]
+    return [name for name in names if name != "stripes" or "bump" in case["scene"]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=["design", "promised", "test", "expected_failures"])
+    parser.add_argument("--cases", nargs="*", help="only these")
+    parser.add_argument("--seeds", type=int, nargs="*", help="instead of those of test.yaml")
+    parser.add_argument("--rivals", action="store_true")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--pictures", type=Path)
+    given = parser.parse_args()
+    plan = PLAN[given.part]
+    found: dict[str, dict[str, Any]] = {}
+    for case_name, case in plan["cases"].items():
+        if given.cases and case_name not in given.cases:
+            continue
+        for name in models_of(given.part, case, given.rivals):
+            seeds = given.seeds or (plan["seeds"] if name == OURS else plan.get("rival_seeds", plan["seeds"][:3]))
+            rows = []
+            for model, row in trained(name, case, seeds):
+                rows.append(row)
+                if given.pictures and row["seed"] == seeds[0]:
+                    picture(model, case, given.pictures / f"{case_name}_{name}.png")
+            found.setdefault(case_name, {})[name] = {"median": summary(rows), "seeds": rows}
+            print(case_name, name, {k: float(f"{v:.3g}") for k, v in summary(rows).items()}, flush=True)
+            if given.out:
+                given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""Composing by operators: every value of every factor acts on what the other factors made.
+
+    composer = FactorComposer((4, 9, 5), image_shape=(3, 24, 24), images=training_images)
+    composer(indices)                                      # (batch, factor) → (batch, channel, row, column)
+
+A term t has an object, an image o_t with a colour a_t. Value v of factor k owns a convolution kernel K, a gain c per
+channel and a map M, which are applied to it one after the other:
+
+    x̂ = b + s · Σ_t  a_t Π_k c_tk(v_k) · [Π_k M_tk(v_k)] ⊙ [o_t ∗ K_t1(v_1) ∗ K_t2(v_2) ∗ …]
+
+All operators start near the identity (a single dot, ones). A factor that moves needs kernels alone, a factor that
+tints gains alone, a factor that draws kernels or maps: the loss term `Composition` makes each one choose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from recombine.core.errors import InputError
+from recombine.core.images import image_axes
+
+Operator = Literal["kernel", "gain", "map"]
+OPERATORS: tuple[Operator, ...] = get_args(Operator)
+START = 0.01  # standard deviation of the operators' first deviations from the identity
+PADDING = 1.5  # side of the Fourier grid, in sides of the image
+PRIMES = (2, 3, 5)  # of sides for which Fourier transforms are quick
+
+
+class FactorComposer(nn.Module):
+    """Composes images from one operator per factor value and kind.
+
+    A code weighs the deviations from the identity: a one-hot block picks a value's operators, a bump code mixes those
+    of neighbours, and an absent factor (all zeros) leaves everything as it is. A code with one number in [0, 1] per
+    factor is continuous: between two values their operators are interpolated.
+
+    Convolutions are products on a Fourier grid of 1.5 times the image's sides. Objects that the factors together push
+    beyond the image by more than half its side come back on the other side.
+
+    Args:
+        factor_sizes: Number of values of each factor.
+        image_shape: (row, column) or (channel, row, column) of the images.
+        terms: Images that add up: the number of objects that move independently.
+        operators: Which kinds of operators the values own: "kernel", "gain", "map". With maps alone, values draw and
+            the drawings multiply.
+        images: Training images (image, …) for `fit_background`.
+
+    Attributes:
+        kernels, gains, maps: For each factor its values' deviations from the identity: (value, term, row, column) or
+            (value, term, channel).
+        drawing: The objects' deviations from the identity, (term, row, column).
+        colours: The objects' gains minus 1, (term, channel).
+        background: b, in units of the contrast.
+        contrast: s, the typical largest difference of a training image from the background; 1 unless fitted.
+        energy: Mean squared difference of the training images from the background; 1 unless fitted.
+    """
+
+    def __init__(
+        self,
+        factor_sizes: Sequence[int],
+        image_shape: Sequence[int],
+        terms: int = 1,
+        operators: Sequence[Operator] = ("kernel", "gain"),
+        images: Float[Tensor, "image ..."] | None = None,
+    ) -> None:
+        super().__init__()
+        axes = image_axes(tuple(image_shape))
+        _check(factor_sizes, image_shape, terms, operators)
+        assert axes is not None
+        self.factor_sizes = tuple(int(size) for size in factor_sizes)
+        self.image_shape = tuple(int(side) for side in image_shape)
+        self.terms = terms
+        self.operators = tuple(kind for kind in OPERATORS if kind in operators)
+        channels, rows, columns = axes
+        self.grid = tuple(_quick_side(math.ceil(PADDING * side)) for side in (rows, columns))
+
+        def per_factor(kind: Operator, *shape: int) -> nn.ParameterList:
+            owners = self.factor_sizes if kind in self.operators else ()
+            return nn.ParameterList(nn.Parameter(torch.empty(size, terms, *shape)) for size in owners)
+
+        self.kernels = per_factor("kernel", rows, columns)
+        self.gains = per_factor("gain", channels)
+        self.maps = per_factor("map", rows, columns)
+        self.drawing = nn.Parameter(torch.empty(terms, rows, columns))
+        self.colours = nn.Parameter(torch.empty(terms, channels))
+        self.background = nn.Parameter(torch.empty(channels, rows, columns))
+        self.register_buffer("start", torch.zeros(channels, rows, columns))
+        self.register_buffer("contrast", torch.ones(()))
+        self.register_buffer("energy", torch.ones(()))
+        dot = torch.ones(rows, columns)
+        if "kernel" in self.operators:
+            dot = torch.zeros(rows, columns)
+            dot[rows // 2, columns // 2] = 1
+        self.register_buffer("identity", dot, persistent=False)
+        self.start: Tensor
+        self.contrast: Tensor
+        self.energy: Tensor
+        self.identity: Tensor
+        if images is not None:
+            self.fit_background(images)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """All operators at the identity plus a little noise, the background where `fit_background` found it."""
+        with torch.no_grad():
+            for parameter in (*self.kernels, *self.gains, *self.maps, self.drawing, self.colours):
+                nn.init.normal_(parameter, std=START)
+            self.background.copy_(self.start / self.contrast)
+
+    def fit_background(self, images: Float[Tensor, "image ..."]) -> None:
+        """Take the background, the contrast and the energy from training images, and start at that background.
+
+        The background starts at the median of each pixel: where every pixel is background most of the time, that is
+        the background itself. Give training images only, never held-out ones.
+        """
+        if tuple(images.shape[1:]) != self.image_shape or not len(images):
+            expected = ", ".join(map(str, self.image_shape))
+            raise InputError(f"Training images have shape (image, {expected}). Got {tuple(images.shape)}.", "images")
+        images = images.detach().to(self.start).reshape(len(images), *self.start.shape)
+        self.start.copy_(images.median(0).values)
+        apart = images - self.start
+        energy = apart.square().mean()
+        if not energy > 0:
+            raise InputError("All training images are the same: there is nothing to compose.", "images")
+        self.energy.copy_(energy)
+        self.contrast.copy_(apart.flatten(1).abs().amax(1).square().mean().sqrt())
+        with torch.no_grad():
+            self.background.copy_(self.start / self.contrast)
+
+    def weights(self, given: Tensor) -> list[Float[Tensor, "batch _value"]]:
+        """For each factor how much each of its values counts: of indices (batch, factor), of a code with an entry per
+        value, or of a code with one number in [0, 1] per factor."""
+        sizes = self.factor_sizes
+        if given.ndim != 2 or given.dtype == torch.bool or given.is_complex():
+            raise InputError(
+                "A composer takes whole-number indices (batch, factor) or a real code. "
+                f"Got {given.dtype} of shape {tuple(given.shape)}."
+            )
+        if given.is_floating_point() and given.shape[1] == sum(sizes):
+            return list(given.to(self.background.dtype).split(sizes, dim=1))
+        if given.shape[1] != len(sizes):
+            raise InputError(
+                f"For factors with {list(sizes)} values a composer takes {len(sizes)} indices, {len(sizes)} numbers in "
+                f"[0, 1] or {sum(sizes)} weights per sample. Got {given.shape[1]}."
+            )
+        if given.is_floating_point():
+            columns = given.to(self.background.dtype).unbind(1)
+            return [_interpolation(at * (size - 1), size) for at, size in zip(columns, sizes)]
+        for factor, (column, size) in enumerate(zip(given.unbind(1), sizes)):
+            if column.numel() and (column.min() < 0 or column.max() >= size):
+                worst = int(column.min() if column.min() < 0 else column.max())
+                raise InputError(f"Factor {factor} has values 0 … {size - 1}. Got index {worst}.")
+        chosen = (F.one_hot(column, size) for column, size in zip(given.long().unbind(1), sizes))
+        return [block.to(self.background.dtype) for block in chosen]
+
+    def pictures(
+        self, weights: Sequence[Float[Tensor, "batch _value"]]
+    ) -> Float[Tensor, "batch term channel row column"]:
+        """The terms without background and contrast."""
+        image = self._convolved(weights) if self.kernels else (self.drawing + self.identity).unsqueeze(0)
+        for block, deviations in zip(weights, self.maps):
+            image = image * (1 + _mixed(block, deviations))
+        gain = (1 + self.colours).unsqueeze(0)
+        for block, deviations in zip(weights, self.gains):
+            gain = gain * (1 + _mixed(block, deviations))
+        return gain[..., None, None] * image.unsqueeze(2)
+
+    def _convolved(self, weights: Sequence[Float[Tensor, "batch _value"]]) -> Float[Tensor, "batch term row column"]:
+        rows, columns = self.identity.shape
+        dot = torch.fft.rfft2(self.identity, s=self.grid)
+        # every kernel's origin is the image's centre, so that the product is off by a centre per factor
+        off = [-len(self.kernels) * (side // 2) for side in (rows, columns)]
+        padded = F.pad(self.drawing + self.identity, (0, self.grid[1] - columns, 0, self.grid[0] - rows))
+        spectrum = torch.fft.rfft2(padded.roll(off, dims=(-2, -1))).unsqueeze(0)
+        for block, deviations in zip(weights, self.kernels):
+            own = torch.view_as_real(torch.fft.rfft2(deviations, s=self.grid))
+            spectrum = spectrum * (dot + torch.view_as_complex(_mixed(block, own)))
+        return torch.fft.irfft2(spectrum, s=self.grid)[..., :rows, :columns]
+
+    def forward(self, given: Tensor) -> Float[Tensor, "batch ..."]:
+        """Images of indices or codes, see `weights`."""
+        image = self.contrast * (self.background + self.pictures(self.weights(given)).sum(1))
+        return image.squeeze(1) if len(self.image_shape) == 2 else image
+
+
+def _mixed(weights: Float[Tensor, "batch _value"], own: Float[Tensor, "_value ..."]) -> Float[Tensor, "batch ..."]:
+    return (weights @ own.flatten(1)).unflatten(1, own.shape[1:])
+
+
+def _interpolation(at: Float[Tensor, " batch"], size: int) -> Float[Tensor, "batch _value"]:
+    """Weights of the two nearest values, linear in between."""
+    distance = at.unsqueeze(1) - torch.arange(size, dtype=at.dtype, device=at.device)
+    return (1 - distance.abs()).clamp(min=0)
+
+
+def _quick_side(side: int) -> int:
+    """The next number without large prime factors."""
+    while True:
+        rest = side
+        for prime in PRIMES:
+            while rest % prime == 0:
+                rest //= prime
+        if rest == 1:
+            return side
+        side += 1
+
+
+def _check(sizes: Sequence[int], shape: Sequence[int], terms: int, operators: Sequence[str]) -> None:
+    if image_axes(tuple(shape)) is None or min(shape) < 1:
+        raise InputError(f"image_shape is (row, column) or (channel, row, column). Got {tuple(shape)}.", "image_shape")
+    if not len(sizes) or min(sizes) < 1:
+        raise InputError(f"A composer needs at least one factor with at least one value. Got {list(sizes)}.")
+    if terms < 1:
+        raise InputError(f"A composer needs at least one term. Got {terms}.", "terms")
+    strange = [kind for kind in operators if kind not in OPERATORS]
+    if strange or not operators or len(set(operators)) < len(operators):
+        raise InputError(
+            f"operators are some of {', '.join(OPERATORS)}, each at most once. Got {list(operators)}.", "operators"
+        )

@@ -1,0 +1,161 @@
+"""What each factor of a composer does, read off its pictures: moves, tints, scales, draws, nothing.
+
+For each term one factor runs over its values while the others stay at their middle ones. What changes is compared with
+the simplest explanations, each fitted to the picture of the middle value: a gain for all channels, a gain per channel,
+a shift by whole pixels. The first one that explains the change is the role; if none does, the factor draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from recombine.models.composed.composer import FactorComposer
+
+LEAST_CHANGE = 0.02  # of a term's energy, below which a factor does nothing
+EXPLAINED = 0.9  # share of the change that an explanation must account for
+EMPTY = 1e-6  # share of the largest term's energy below which a term is empty
+
+
+class Does(StrEnum):
+    """What a factor does to a term."""
+
+    NOTHING = "nothing"
+    SCALES = "scales"
+    TINTS = "tints"
+    MOVES = "moves"
+    DRAWS = "draws"
+
+
+@dataclass(frozen=True)
+class Role:
+    """What one factor does to one term.
+
+    Attributes:
+        term: Number of the term, from 0 on.
+        factor: Name of the factor.
+        does: The role.
+        change: Mean squared change over the factor's values, relative to the term's energy.
+        explained: Share of the change that one gain for all channels, a gain per channel, or a shift accounts for.
+        shifts: For each value, (columns, rows) by which its picture is moved against the middle value's.
+        gains: For each value, the gain of every channel against the middle value.
+    """
+
+    term: int
+    factor: str
+    does: Does
+    change: float
+    explained: dict[str, float]
+    shifts: list[tuple[int, int]]
+    gains: list[list[float]]
+
+    def __str__(self) -> str:
+        if self.does is Does.NOTHING:
+            return f"{self.factor} does nothing"
+        if self.does is Does.MOVES:
+            columns, rows = (sorted({shift[axis] for shift in self.shifts}) for axis in (0, 1))
+            spans = [
+                f"{a[0]:+d} … {a[-1]:+d} {what}" for a, what in ((columns, "columns"), (rows, "rows")) if len(a) > 1
+            ]
+            return f"{self.factor} moves it ({', '.join(spans)})"
+        if self.does is Does.DRAWS:
+            return f"{self.factor} draws it ({1 - max(self.explained.values()):.0%} of its changes are new shapes)"
+        levels = [sum(own) / len(own) for own in self.gains]
+        span = f"{min(levels):.2f} … {max(levels):.2f}"
+        return f"{self.factor} {self.does.value} it" + (f" (gain {span})" if self.does is Does.SCALES else "")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Roles of all factors in all terms."""
+
+    roles: tuple[Role, ...]
+
+    def of(self, factor: str, term: int = 0) -> Role:
+        return next(role for role in self.roles if role.factor == factor and role.term == term)
+
+    def __str__(self) -> str:
+        terms = sorted({role.term for role in self.roles})
+        lines = [(t, "; ".join(str(role) for role in self.roles if role.term == t)) for t in terms]
+        return "\n".join(line if len(terms) == 1 else f"term {t}: {line}" for t, line in lines)
+
+
+def roles_of(composer: FactorComposer, names: Sequence[str] | None = None) -> Roles:
+    """The roles of a composer's factors."""
+    names = [str(k) for k in range(len(composer.factor_sizes))] if names is None else list(names)
+    middle = torch.tensor([size // 2 for size in composer.factor_sizes])
+    found = []
+    with torch.no_grad():
+        for factor, size in enumerate(composer.factor_sizes):
+            indices = middle.repeat(size, 1)
+            indices[:, factor] = torch.arange(size)
+            pictures = composer.pictures(composer.weights(indices.to(composer.background.device)))
+            energies = pictures.square().mean((0, 2, 3, 4))
+            for term in range(composer.terms):
+                own = pictures[:, term]
+                if energies[term] <= EMPTY * energies.max():
+                    own = torch.zeros_like(own)
+                found.append(_role(term, names[factor], own, size // 2))
+    return Roles(tuple(sorted(found, key=lambda role: role.term)))
+
+
+def _role(term: int, factor: str, pictures: Float[Tensor, "value channel row column"], middle: int) -> Role:
+    reference = pictures[middle]
+    energy = pictures.square().mean()
+    change = (pictures - reference).square().mean()
+    share = float(change / energy) if energy > 0 else 0.0
+    gains = _gains(pictures, reference)
+    one = _gains(pictures.flatten(1).unsqueeze(1), reference.flatten().unsqueeze(0))
+    shifts, moved = _shifted(pictures, reference)
+    left = {
+        Does.SCALES: (pictures - one[..., None, None] * reference).square().mean(),
+        Does.TINTS: (pictures - gains[..., None, None] * reference).square().mean(),
+        Does.MOVES: (pictures - moved).square().mean(),
+    }
+    explained = {does.value: float(1 - error / change) if change > 0 else 0.0 for does, error in left.items()}
+    does = next((does for does in left if explained[does.value] >= EXPLAINED), Does.DRAWS)
+    return Role(term, factor, Does.NOTHING if share < LEAST_CHANGE else does, share, explained, shifts, gains.tolist())
+
+
+def _gains(
+    pictures: Float[Tensor, "value channel *place"], reference: Float[Tensor, "channel *place"]
+) -> Float[Tensor, "value channel"]:
+    """The factor that brings each channel of the reference nearest to each picture; 0 for an empty channel."""
+    ours, theirs = pictures.flatten(2), reference.flatten(1)
+    norm = theirs.square().sum(-1)
+    return (ours * theirs).sum(-1) / torch.where(norm > 0, norm, torch.ones_like(norm))
+
+
+def _shifted(
+    pictures: Float[Tensor, "value channel row column"], reference: Float[Tensor, "channel row column"]
+) -> tuple[list[tuple[int, int]], Float[Tensor, "value channel row column"]]:
+    """For each picture the shift (columns, rows) of the reference that is nearest to it, and the reference so shifted.
+
+    What is shifted beyond the border is gone, and zeros come in: no picture wraps around.
+    """
+    rows, columns = reference.shape[-2:]
+    grid = (2 * rows, 2 * columns)
+    spectra, own = torch.fft.rfft2(pictures, s=grid), torch.fft.rfft2(reference, s=grid)
+    match = torch.fft.irfft2((spectra * own.conj()).sum(1), s=grid)
+    kept = torch.fft.irfft2(
+        torch.fft.rfft2(torch.ones(rows, columns, dtype=reference.dtype, device=reference.device), s=grid)
+        * torch.fft.rfft2(reference.square().sum(0), s=grid).conj(),
+        s=grid,
+    )  # energy of the reference that stays inside after each shift
+    error = kept - 2 * match
+    error[:, rows] = error[:, :, columns] = torch.inf  # a shift by the whole image
+    best = error.flatten(1).argmin(1)
+    down, right = best // grid[1], best % grid[1]
+    shifts, moved = [], torch.zeros_like(pictures)
+    for value, (r, c) in enumerate(zip(down.tolist(), right.tolist())):
+        r, c = (at - size if at > size // 2 else at for at, size in ((r, grid[0]), (c, grid[1])))
+        shifts.append((c, r))
+        to = [slice(max(at, 0), side + min(at, 0)) for at, side in ((r, rows), (c, columns))]
+        of = [slice(max(-at, 0), side + min(-at, 0)) for at, side in ((r, rows), (c, columns))]
+        moved[value, :, to[0], to[1]] = reference[:, of[0], of[1]]
+    return shifts, moved

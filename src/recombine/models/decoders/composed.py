@@ -1,0 +1,141 @@
+"""The composed decoder: factors act on each other's work, each by operators of its own."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor, nn
+
+from recombine.core.errors import InputError
+from recombine.core.registry import Count
+from recombine.core.task import Shapes, Task
+from recombine.models.composed.composer import FactorComposer, Operator
+from recombine.models.composed.determined import determination
+from recombine.models.composed.roles import Roles, roles_of
+from recombine.models.decoder import DECODERS, Decoder
+from recombine.models.fast_paths.choice import parts_of
+
+MOST_IMAGES = 4096  # of ID, from which the background is taken
+
+
+@DECODERS.register("composed")
+class Composed(Decoder):
+    """A `FactorComposer` and, if wanted, a small network that sees the terms side by side.
+
+    Built from a task, it takes its first background, contrast and energy from the task's ID images. Built from shapes
+    alone, it starts at a black background.
+
+    Args:
+        shapes: The task, or its shapes. The code has one entry per factor value (one-hot, bump) or one number in [0, 1]
+            per factor (ramp).
+        terms: Images that add up: the number of objects that move independently.
+        operators: What values may do: "kernel" (move, blur, draw), "gain" (tint), "map" (draw where nothing moves).
+        depth: Hidden 3×3 convolutions of the head; 0 for none. The head corrects the sum of the terms, and sees each
+            pixel's neighbourhood only.
+        width: Channels of the head.
+        allow_undetermined: Accept a task whose ID cells do not determine the operators of all OOD cells.
+    """
+
+    stacks = True
+
+    def __init__(
+        self,
+        shapes: Task | Shapes,
+        terms: Count = 1,
+        operators: Annotated[list[Operator], Field(min_length=1)] = ["kernel", "gain"],  # noqa: B006 (validated)
+        depth: Annotated[int, Field(ge=0, le=64)] = 0,
+        width: Count = 16,
+        allow_undetermined: bool = False,
+    ) -> None:
+        super().__init__(shapes)
+        channels = self.image_axes[0]
+        sizes = self.shapes.factor_sizes
+        if self.shapes.code_size not in (sum(sizes), len(sizes)):
+            raise InputError(
+                f"The composed decoder needs a code with one entry per factor value ({sum(sizes)}; onehot, bump) or "
+                f"one number per factor ({len(sizes)}; ramp). Got {self.shapes.code_size} entries.",
+                "encoding.kind",
+            )
+        self.composer = FactorComposer(sizes, self.shapes.output_shape, terms, operators)
+        self.layers = nn.Sequential()
+        if depth:
+            layers: OrderedDict[str, nn.Module] = OrderedDict()
+            for i in range(1, depth + 1):
+                convolution = nn.Conv2d(terms * channels if i == 1 else width, width, 3, padding=1)
+                layers[str(i)] = nn.Sequential(OrderedDict([("conv", convolution), ("act", nn.GELU())]))
+            self.layers = nn.Sequential(layers)
+            self.out = Correction(width, channels, 3, padding=1)
+        if isinstance(shapes, Task):
+            if not allow_undetermined:
+                check_determined(shapes)
+            self.composer.fit_background(id_images(shapes))
+        self.built_parts = parts_of(self)
+
+    def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch *channel row column"]:
+        self.check_input(code, (self.shapes.code_size,), "codes")
+        composer = self.composer
+        pictures = composer.pictures(composer.weights(code))
+        image = composer.background + pictures.sum(1)
+        if len(self.layers):
+            image = image + self.out(self.layers(pictures.flatten(1, 2)))
+        return self.as_output(composer.contrast * image)
+
+    def roles(self, names: Sequence[str] | None = None) -> Roles:
+        """What each factor does to each term: moves, tints, scales, draws or nothing, with numbers.
+
+        Args:
+            names: Names of the factors; numbers unless given.
+        """
+        return roles_of(self.composer, names)
+
+    def describe(self, names: Sequence[str]) -> dict[str, dict[str, list[float]]]:
+        """`kernel_change` and `gain_change`: factor → how far each value's operators are from the identity."""
+        lists = {
+            "kernel_change": self.composer.kernels,
+            "gain_change": self.composer.gains,
+            "map_change": self.composer.maps,
+        }
+        with torch.no_grad():
+            return {
+                what: {name: own.flatten(1).norm(dim=1).tolist() for name, own in zip(names, operators)}
+                for what, operators in lists.items()
+                if len(operators)
+            }
+
+
+class Correction(nn.Conv2d):
+    """A convolution that starts at almost zero, so that a head corrects nothing at first."""
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=1e-3)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+
+def check_determined(task: Task) -> None:
+    """Raise if training leaves open what the factors do on some OOD cells, and name the values concerned."""
+    found = determination(task.holdout.id_mask, task.holdout.ood_mask)
+    if found.complete:
+        return
+    first = int(np.flatnonzero(found.undetermined)[0])
+    labels = [factor.labels for factor in task.space.factors.values()]
+    raise InputError(
+        f"Training does not determine {int(found.undetermined.sum())} of {task.holdout.n_ood} held-out combinations, "
+        f"such as {task.space.label(first)}: no chain of trained combinations ties together the groups of values "
+        f"{found.told(task.space.names, labels)}. Train on more combinations, or accept that these may come out as "
+        "anything (decoder.allow_undetermined=true).",
+        "holdout",
+    )
+
+
+def id_images(task: Task) -> Float[Tensor, "image ..."]:
+    """Images of ID cells, of many only some that are spread over the grid."""
+    cells = task.holdout.id_cells
+    spread = torch.linspace(0, len(cells) - 1, min(MOST_IMAGES, len(cells))).round().long()
+    return task.scene(task.space.values(cells[spread]))
