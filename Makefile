@@ -31,9 +31,10 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks --out bench.json
 
-# 100 drivers and 100 workers of a sweep are killed at random moments (a few minutes)
+# 100 drivers and 100 workers of a sweep, and 50 of each other command, are killed at random moments (several minutes)
 fault-test: $(READY)
 	$(BIN)/python -m tests.sweeps.faults --drivers 100 --workers 100 --runs 60 --steps 3000
+	$(BIN)/python -m tests.sweeps.command_faults --kills 50
 
 # torch comes first and by its exact version: a range would take a build with several GB of GPU libraries.
 $(READY): pyproject.toml constraints.txt

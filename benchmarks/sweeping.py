@@ -11,8 +11,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure import Row, seconds
-from recombine.runs.config import RunConfig
-from recombine.runs.store import Store, run_digest
+from recombine.runs.config import RunConfig, hash_of
+from recombine.runs.facts import run_digest
+from recombine.runs.store import Store
 from recombine.sweeps import parse, run
 from recombine.sweeps.engines.engine import Answered, Job, Output
 from recombine.sweeps.engines.processes import Processes
@@ -115,10 +116,12 @@ def _drive(jobs: Sequence[Job], executor: Processes, at_once: int) -> None:
 def _listing(folder: Path, runs: int) -> Row:
     store = Store(folder)
     [made] = store.train([RunConfig.parse(SMALLEST)], device="cpu", progress=False)
-    for i in range(runs):
-        facts = {**made.facts, "run": f"{i:016x}", "config": {**made.facts["config"], "seed": i}}
-        path = folder / f"{i:016x}" / "run.json"
+    for i in range(1, runs + 1):
+        config = {**made.facts["config"], "seed": i}
+        facts = {**made.facts, "run": hash_of(config), "config": config}
+        path = folder / facts["run"] / "run.json"
         path.parent.mkdir()
         path.write_text(json.dumps({**facts, "digest": run_digest(facts)}))
     spent = min(seconds(store.list) for _ in range(3))
+    assert all(row.status.finished for row in store.list())
     return Row(f"a store with {runs} runs is listed: 2 s / seconds", 2 / spent, 1.0, {"seconds": spent})

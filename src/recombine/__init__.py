@@ -16,7 +16,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from recombine.core import hooks
+
 __version__ = "0.1.0"
+
+hooks.provide("write_page", "recombine.report.diagnoses:report_diagnoses")  # for `Run.report`
 
 if TYPE_CHECKING:
     from recombine import diagnostics, sweeps, training

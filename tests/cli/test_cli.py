@@ -131,17 +131,20 @@ def test_a_damaged_run_is_told_of_by_every_command(tmp_path, name):
 
 
 def test_dry_run_says_what_would_happen(tmp_path):
-    def status(*words):
-        return json.loads(call("train", *TINY, "--out", tmp_path, "--dry-run", "--json", *words).stdout)[0]["status"]
+    def plan(*words):
+        [row] = json.loads(call("train", *TINY, "--out", tmp_path, "--dry-run", "--json", *words).stdout)
+        return row["status"], row["found"]["status"]
 
     call("train", *TINY, "--out", tmp_path)
-    assert status() == "finished"
-    assert status("--force") == "to train again (finished)"
+    assert plan() == ("finished", "finished")
+    assert plan("--force") == ("to train again", "finished")
+    (tmp_path / RUN / "scores.csv").write_text("")
+    assert plan() == ("damaged", "damaged")
+    assert plan("--force") == ("to train again", "damaged")
     (tmp_path / RUN / "run.json").unlink()
-    assert status() == status("--force") == "to train"
+    assert plan() == plan("--force") == ("to train", "not started")
     (tmp_path / RUN / "checkpoint.safetensors").write_text("junk")
-    assert status().startswith("damaged: ")
-    assert status("--force").startswith("to train again (damaged: ")
+    assert plan() == plan("--force") == ("to train", "damaged")
 
 
 @pytest.mark.parametrize("command", [["runs", "list"], ["train", *TINY]])
@@ -149,7 +152,7 @@ def test_a_folder_that_may_not_be_entered_ends_with_code_2(tmp_path, monkeypatch
     def refuse(*_):
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
-    monkeypatch.setattr("recombine.runs.store.Store.ids", refuse)
+    monkeypatch.setattr("recombine.runs.store.listed_runs", refuse)
     monkeypatch.setattr("recombine.runs.store.Store.is_finished", refuse)
     assert f"Cannot use {tmp_path}: Permission denied" in call(*command, "--out", tmp_path, code=2).stderr
 

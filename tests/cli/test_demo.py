@@ -35,7 +35,7 @@ def test_it_writes_a_picture_a_table_and_runs(small, tmp_path):
 def test_a_second_time_it_only_draws(small, tmp_path, monkeypatch):
     first = demo.demo(tmp_path)
     first.figure.unlink()
-    monkeypatch.setattr("recombine.runs.store.train_seeds", lambda *a, **k: pytest.fail("trained again"))
+    monkeypatch.setattr("recombine.runs.training.run_seeds", lambda *a, **k: pytest.fail("trained again"))
     assert demo.demo(tmp_path).rows() == first.rows()
     assert first.figure.exists()
 

@@ -62,7 +62,7 @@ def test_the_same_command_again_trains_nothing_and_says_so(done):
 def test_dry_run_lists_runs_says_what_is_stored_and_how_long_it_takes(done, tmp_path):
     plan = json.loads(call("sweep", *TINY, "seed=0..5", "--out", done, "--dry-run", "--json").stdout)
     assert (plan["runs"], plan["stored"], plan["to_train"], plan["jobs"]) == (6, 3, 3, 2)
-    assert [row["status"] for row in plan["plan"]] == ["stored"] * 3 + ["to train"] * 3
+    assert [row["status"] for row in plan["plan"]] == ["finished"] * 3 + ["to train"] * 3
     assert 0 < plan["estimated_seconds"] < 60
     told = call("sweep", *TINY, "seed=0..1", "seed=0,0", "--out", tmp_path / "new", "--dry-run").stdout
     assert "1 of 2 runs were given more than once" in told

@@ -141,7 +141,7 @@ def test_damaged_runs_of_a_store_are_notes(store, tmp_path):
     found = collect([copy])
     assert len(found.models) == 1
     assert any("damaged" in note for note in found.notes)
-    assert any("not started" in note or "stopped" in note for note in found.notes)
+    assert any("not finished" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("path", ["nothing", "runs/none", "0123", "name=nothing", "a\0b", "x" * 5000])

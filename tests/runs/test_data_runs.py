@@ -82,9 +82,9 @@ def test_a_moved_file_is_the_same_run(place, tmp_path, monkeypatch):
     forget()
     config = RunConfig.parse(words(moved))
     assert config.hash == run.config.hash
-    begun: list[str] = []
-    [again] = store.train([config], begun=begun)
-    assert begun == []
+    written: list[str] = []
+    [again] = store.train([config], written=written)
+    assert written == []
     assert len(again.task.scene.dataset) == 24  # found where this process saw it
     forget()
     with pytest.raises(InputError, match="RECOMBINE_DATA"):
@@ -109,7 +109,7 @@ def test_runs_are_listed_without_the_data(place, tmp_path):
     shutil.rmtree(place)
     forget()
     [row] = Store(tmp_path / "runs").list()
-    assert row["status"] == "finished"
+    assert row.status.finished
     assert store.load(run.id).summary == run.summary
 
 

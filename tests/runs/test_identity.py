@@ -39,7 +39,7 @@ def test_stored_runs_keep_their_names_count_as_finished_and_are_read(tmp_path, l
     store = Store(tmp_path)
     assert store.is_finished(stored)
     assert store.load(before.id).facts == before.facts
-    assert store.list()[0]["status"] == "finished"
+    assert store.list()[0].status.finished
     # the new setting counts when it is used, and so does a default that changed after its introduction
     assert RunConfig.parse([*TINY, "training.clipping=1.0", "training.loss.scale=1.0"]).hash != before.id
     assert RunConfig.parse([*TINY, "training.loss.scale=1.0"]).hash == before.id

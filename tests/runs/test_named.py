@@ -55,7 +55,7 @@ def test_a_run_says_in_one_line_what_it_is(run):
 
 def test_a_saved_run_is_listed_and_read_without_its_class(run, stored):
     [row] = Store(stored.path.parent).list()
-    assert (row["name"], row["status"], row["run"]) == ("my own", "finished", stored.id)
+    assert (row.name, row.status.finished, row.id) == ("my own", True, stored.id)
     read = rc.load_run("my own", stored.path.parent)
     read.verify()
     assert read.scores.columns["mse"].tolist() == run.scores.columns["mse"].tolist()

@@ -61,7 +61,7 @@ def test_worker_processes_know_what_the_driver_loaded_even_if_the_file_is_gone(s
 
     forget()  # a stored run and a sweep's folder only name the plug-in: nothing is loaded, and they are still listed
     assert not SCENES.has("slope")
-    assert {row["status"] for row in Store(tmp_path / "runs").list()} == {"finished"}
+    assert {str(row.status) for row in Store(tmp_path / "runs").list()} == {"finished"}
     table = sweeps.table(tmp_path / "runs", all_settings=True)
     assert {row["scene.kind"] for row in table.rows} == {"slope"}
     with pytest.raises(PluginError) as caught:

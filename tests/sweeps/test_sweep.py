@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from recombine import sweeps
-from recombine.core.errors import InputError, LockHeld, StoreError
+from recombine.core.errors import DamagedError, InputError, LockHeld, StoreError
 from recombine.core.lock import holder
+from recombine.runs import training
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.sweeps import manifest
@@ -72,7 +73,7 @@ def copy(done, tmp_path):
 
 
 def wanted_of(out):
-    return [RunConfig.from_dict(row["config"]) for row in Store(out).list()]
+    return [RunConfig.from_dict(row.config) for row in Store(out).list()]
 
 
 def test_processes_give_the_same_table_as_in_process(done, tmp_path):
@@ -229,15 +230,15 @@ def test_a_worker_that_someone_else_ends_is_tried_again(tmp_path):
 
 def test_what_a_batch_finished_before_it_raised_counts_as_finished(tmp_path, monkeypatch):
     wanted = configs("decoder.kind=mlp", "seed=0..3")
-    write, written = Store._write, []
+    write, written = training.write_run, []
 
-    def full_after_two(self, config, *rest):
+    def full_after_two(folder, config, run):
         written.append(config.hash)
         if len(written) > 2:
             raise ValueError("not foreseen")
-        return write(self, config, *rest)
+        return write(folder, config, run)
 
-    monkeypatch.setattr(Store, "_write", full_after_two)
+    monkeypatch.setattr(training, "write_run", full_after_two)
     result = sweep(wanted, tmp_path / "runs")
     assert result.finished == result.trained == [c.hash for c in wanted[:2]]
     assert [failure.run for failure in result.failed] == [c.hash for c in wanted[2:]]
@@ -339,7 +340,7 @@ def test_a_folder_of_another_version_is_refused_and_says_what_differs(copy):
     with pytest.raises(StoreError, match="its format is 'recombine-sweep-0'"):
         sweep(wanted_of(copy), copy)
     path.write_text(json.dumps({**good, "runs": ["../../etc"]}))
-    with pytest.raises(StoreError, match="is no run's id"):
+    with pytest.raises(DamagedError):
         sweeps.status(copy)
 
 

@@ -82,13 +82,8 @@ def missing_by_extra() -> dict[str, list[str]]:
 
 
 def _store(out: Path) -> dict[str, Any]:
-    """How many runs of a store are finished, unfinished and damaged."""
+    """How many runs of a store are in each state."""
     from recombine.runs.store import Store
 
     rows = Store(out).list() if out.is_dir() else []
-    return {"path": str(out), "runs": dict(Counter(map(_state, rows)))}
-
-
-def _state(row: dict[str, Any]) -> str:
-    """A damaged run has no configuration that could be read."""
-    return "finished" if row["status"] == "finished" else "unfinished" if row["config"] else "damaged"
+    return {"path": str(out), "runs": dict(Counter(row.status.state.value for row in rows))}

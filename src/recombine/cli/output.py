@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import typer
 
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _answers: ContextVar[IO[str] | None] = ContextVar("answers", default=None)
 
 

@@ -14,7 +14,9 @@ from recombine.cli.output import headline, say, show_json, show_table
 
 if TYPE_CHECKING:
     from recombine.runs.config import RunConfig
-    from recombine.runs.store import Store, StoredRun
+    from recombine.runs.status import Planned, RunStatus
+    from recombine.runs.store import Store
+    from recombine.runs.stored import StoredRun
 
 METRICS = ("id_mse", "ood_mse", "id_localization", "ood_localization")
 
@@ -31,16 +33,23 @@ def register(app: typer.Typer) -> None:
 @command
 def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
     """List all runs of a store."""
+    from recombine.runs.damage import MOST_NAMED, damage_lines
     from recombine.runs.store import Store
 
     rows = Store(out).list()
     if as_json:
-        show_json(rows)
-    elif not rows:
+        show_json([row.to_json() for row in rows])
+        return
+    if not rows:
         say(f"There is no run in {out}. `recombine train` makes one.")
-    else:
-        show_table([{**row, **headline(row["config"])} for row in rows],
-                   ["run", "status", "decoder", "encoding", "holdout", "seed", *METRICS])  # fmt: skip
+        return
+    damaged = {row.id: row.status.reason for row in rows if row.status.damaged}
+    shown = [row for row in rows if not row.status.damaged or len(damaged) <= MOST_NAMED]
+    show_table([{**row.summary, "run": row.id, "status": str(row.status), **headline(row.config)} for row in shown],
+               ["run", "status", "decoder", "encoding", "holdout", "seed", *METRICS])  # fmt: skip
+    if len(damaged) > MOST_NAMED:
+        for line in damage_lines(out, damaged):
+            say(line, err=True)
 
 
 @command
@@ -87,27 +96,42 @@ def described_lines(run: StoredRun) -> str:
         f"\n{quantity.replace('_', ' ')} of {name}: mean {sum(numbers) / len(numbers):.2f}, most {max(numbers):.2f}"
         for quantity, by_factor in run.described.items()
         for name, numbers in by_factor.items()
+        if numbers
     )
 
 
 def show_plan(store: Store, configs: list[RunConfig], as_json: bool, *, force: bool = False) -> None:
     """What training these configurations would do."""
     store.check_place()
-    rows = [{"run": c.hash, "seed": c.seed, "status": planned(store.status(c), force), "config": c.to_dict()}
-            for c in configs]  # fmt: skip
+    found = {config: store.status(config) for config in configs}
+    plans = {c: planned(status, force=force, record=store.is_finished(c)) for c, status in found.items()}
     if as_json:
-        show_json(rows)
+        show_json([{"run": c.hash, "seed": c.seed, "status": plans[c], "found": found[c].to_json(),
+                    "config": c.to_dict()} for c in configs])  # fmt: skip
         return
-    show_table([{**row, **headline(row["config"])} for row in rows],
+    show_table([{"run": c.hash, "status": told(plans[c], found[c]), **headline(c.to_dict())} for c in configs],
                ["run", "status", "decoder", "encoding", "holdout", "seed"])  # fmt: skip
     if len(configs) == 1:
         say(json.dumps(configs[0].to_dict(), indent=2, ensure_ascii=False))
 
 
-def planned(status: str, force: bool) -> str:
-    """What happens to a run of this status."""
-    if status == "not started":
-        return "to train"
-    if force:
-        return f"to train again ({status})"
-    return f"to train on ({status})" if status.startswith("stopped") else status
+def planned(status: RunStatus, *, force: bool, record: bool) -> Planned:
+    """What training does with a run of this status; `record` says whether it has a run.json."""
+    from recombine.runs.status import Planned, RunState
+
+    if status.damaged and not record:
+        return Planned.TRAIN  # what cannot be gone on from is set aside
+    if force and status.state is not RunState.NOT_STARTED:
+        return Planned.AGAIN
+    return {
+        RunState.NOT_STARTED: Planned.TRAIN,
+        RunState.STOPPED: Planned.CONTINUE,
+        RunState.FINISHED: Planned.NOTHING,
+        RunState.DAMAGED: Planned.REFUSED,
+    }[status.state]
+
+
+def told(plan: Planned, status: RunStatus) -> str:
+    """A plan for people, with what there is of the run where that says more."""
+    detail = str(status)
+    return plan.value if detail in (plan.value, "not started") else f"{plan} ({detail})"

@@ -77,6 +77,10 @@ class LockHeld(StoreError):
     """Another living process works on the same run."""
 
 
+class LockLost(StoreError):
+    """A lock was taken over, because its holder was asleep for so long that it counted as dead."""
+
+
 class Missing(StrEnum):
     """Why something was not computed."""
 

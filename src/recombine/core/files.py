@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,9 +18,98 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from recombine.core.errors import StoreError
+from recombine.core.errors import DamagedError, StoreError
 
 METADATA = "recombine"
+MOST_TEXT = 2**27  # bytes of a JSON file that is read
+PLAIN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def inside(root: Path, *names: str) -> Path:
+    """The path root/names…, to be used at once; DamagedError if anything below the root is a symbolic link.
+
+    Whoever prepared a store could point a link at any file of its reader. The root may be one: the reader chose it.
+    """
+    path = root
+    for name in names:
+        path = path / name
+        if path.is_symlink():
+            raise DamagedError(f"{path} is a symbolic link, which no run has, so it is not followed. Remove it.")
+    return path
+
+
+def open_plain(path: Path | str, *, dir_fd: int | None = None) -> int:
+    """A descriptor of a regular file, opened for reading. A link is not followed, a pipe or device is not waited for.
+
+    Raises:
+        FileNotFoundError: If there is none.
+        DamagedError: If it is something else or cannot be opened.
+    """
+    try:
+        handle = os.open(path, PLAIN, dir_fd=dir_fd)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DamagedError(f"{path} cannot be read: {error.strerror}.") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise DamagedError(f"{path} is no regular file.")
+    return handle
+
+
+def read_plain(path: Path | str, *, most: int = MOST_TEXT, dir_fd: int | None = None) -> bytes:
+    """The content of a regular file of at most so many bytes; see `open_plain`."""
+    handle = open_plain(path, dir_fd=dir_fd)
+    try:
+        size = os.fstat(handle).st_size
+        if size > most:
+            raise DamagedError(f"{path} has {size} bytes; at most {most} are read.")
+        content = os.read(handle, size + 1)
+        while len(content) < size and (more := os.read(handle, size + 1 - len(content))):
+            content += more
+        return content
+    except OSError as error:
+        raise DamagedError(f"{path} cannot be read: {error.strerror}.") from error
+    finally:
+        os.close(handle)
+
+
+def open_log(path: Path) -> int:
+    """A descriptor of a file that is only added to, made if there is none. A link or pipe is an OSError."""
+    flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | (PLAIN & ~os.O_RDONLY)
+    return os.open(path, flags, 0o644)
+
+
+def parse_json(content: bytes, what: Path | str) -> Any:
+    """JSON of a file named `what`."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"{what} cannot be read as JSON: {error}. It may be truncated or not ours.") from error
+
+
+def read_plain_json(path: Path) -> Any:
+    """As `read_json`, of a file that is no link."""
+    try:
+        return parse_json(read_plain(path), path)
+    except FileNotFoundError:
+        raise StoreError(f"{path} is missing.") from None
+
+
+def set_aside(path: Path) -> Path:
+    """Rename what is damaged or in the way to "damaged-…", replacing what was put there before. Links are not followed.
+
+    Raises:
+        StoreError: If it cannot be renamed.
+    """
+    aside = path.with_name(f"damaged-{path.name.lstrip('.')}")
+    if aside.is_dir() or aside.is_symlink() or path.is_dir():  # nothing but a file takes the place of a file
+        aside = aside.with_name(f"{aside.name}-{secrets.token_hex(4)}")
+    try:
+        os.replace(path, aside)
+    except OSError as error:
+        raise StoreError(f"{path} is damaged and cannot be renamed: {error.strerror}. Delete it.") from error
+    return aside
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -130,5 +221,6 @@ def digest(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
 
 
 def file_digest(path: Path) -> str:
-    with path.open("rb") as file:
+    """sha256 of a regular file's content."""
+    with os.fdopen(open_plain(path), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

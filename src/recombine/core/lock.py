@@ -18,15 +18,18 @@ import os
 import platform
 import re
 import secrets
+import stat
 import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 
-from recombine.core.errors import LockHeld, StoreError
+from recombine.core.errors import LockHeld, LockLost, StoreError
+from recombine.core.files import read_plain, set_aside
 
 BEAT = 10.0
+MOST_BYTES = 4096  # of a lock file
 STALE = 60.0  # several beats, as a busy machine or file server may delay some
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
@@ -61,9 +64,9 @@ class Lock:
         """Take the lock, also from a dead holder; LockHeld if a living one has it."""
         draft = self.path.with_name(f"{self.path.name}.{self.me.token}.part")
         try:
-            draft.write_text(json.dumps(asdict(self.me)))
+            _write_new(draft, json.dumps(asdict(self.me)))
             try:
-                now = draft.stat().st_mtime  # by the file server's clock, like the heartbeat it is compared with
+                now = draft.lstat().st_mtime  # by the file server's clock, like the heartbeat it is compared with
                 while not self._appear(draft):
                     self._remove_if_dead(now)
             finally:
@@ -77,7 +80,7 @@ class Lock:
         """Delete what processes left that were killed while they took the lock."""
         for left in self.path.parent.glob(f"{self.path.name}.*"):
             with contextlib.suppress(OSError):
-                if now - left.stat().st_mtime > STALE:
+                if abs(now - left.lstat().st_mtime) > STALE:
                     left.unlink()
 
     def _appear(self, draft: Path) -> bool:
@@ -90,32 +93,31 @@ class Lock:
             if error.errno not in NO_LINKS:
                 raise
             try:
-                handle = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+                _write_new(self.path, draft.read_text())
             except FileExistsError:
                 return False
-            with os.fdopen(handle, "w") as file:
-                file.write(draft.read_text())
         return True
 
     def _remove_if_dead(self, now: float) -> None:
         """Take the file of a dead holder away; LockHeld if it lives.
 
-        The right to bury a holder is a lock of its own, named after it: else one who saw it dead a moment ago might
-        take away the file of its successor.
+        Removing a dead holder's lock is itself protected by a second lock, named after the holder: else one who saw it
+        dead a moment ago might take away the file of its successor.
         """
         seen = self._dead(now)
         if seen is not None:
             with Lock(self.path.with_name(f"{self.path.name}.{seen.token}")), contextlib.suppress(FileNotFoundError):
                 if self._dead(now) == seen:
-                    self.path.unlink()
+                    _take_away(self.path)
 
     def _dead(self, now: float) -> Holder | None:
         """The dead holder, None if there is no file any more; LockHeld if the holder lives."""
         try:
-            seen, age = _read(self.path), now - self.path.stat().st_mtime
+            seen, facts = _read(self.path), self.path.lstat()
         except FileNotFoundError:
             return None
-        if age > STALE or seen.is_dead():
+        # a time in the future is no heartbeat, and what is no file was never a lock
+        if abs(now - facts.st_mtime) > STALE or seen.is_dead() or not stat.S_ISREG(facts.st_mode):
             return seen
         who = f"Process {seen.pid} on {seen.host}" if seen.pid else "Another process"
         raise LockHeld(f"{who} is working on {self.path.parent.name}. Wait for it, or end it.")
@@ -127,7 +129,7 @@ class Lock:
         except FileNotFoundError:
             found = None
         if found != self.me:
-            raise StoreError(
+            raise LockLost(
                 f"The lock of {self.path.parent} was taken over, as this process did not answer for {STALE:g} s. "
                 "What it did there since is not kept; run the same command again."
             )
@@ -151,19 +153,44 @@ class Lock:
 def holder(path: Path) -> Holder | None:
     """Who holds a lock now, or None; for looking only."""
     try:
-        found, age = _read(path), time.time() - path.stat().st_mtime
+        found, facts = _read(path), path.lstat()
     except OSError:
         return None
-    return None if age > STALE or found.is_dead() else found
+    dead = abs(time.time() - facts.st_mtime) > STALE or found.is_dead() or not stat.S_ISREG(facts.st_mode)
+    return None if dead else found
 
 
 def _read(path: Path) -> Holder:
     """What a lock file says; nobody's if that is nothing sensible (an old version's, or the disk was full)."""
     try:
-        found = Holder(**json.loads(path.read_text()))
-    except (ValueError, TypeError):
+        found = Holder(**json.loads(read_plain(path, most=MOST_BYTES)))
+    except (ValueError, TypeError, RecursionError):  # DamagedError is a ValueError
         return NOBODY
-    return found if re.fullmatch("[0-9a-f]{16}", str(found.token)) else NOBODY
+    sensible = (
+        re.fullmatch("[0-9a-f]{16}", str(found.token))
+        and isinstance(found.place, str)
+        and isinstance(found.host, str)
+        and type(found.pid) is int
+        and 0 < found.pid < 2**31
+        and (found.started is None or type(found.started) is int)
+        and type(found.since) in (int, float)
+        and abs(found.since) < 1e18
+    )
+    return found if sensible else NOBODY
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a file that must not be there yet, not even as a link."""
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644), "w") as file:
+        file.write(text)
+
+
+def _take_away(path: Path) -> None:
+    """Delete a lock file; what stands in its place and is a folder is renamed."""
+    if path.is_dir() and not path.is_symlink():
+        set_aside(path)
+    else:
+        path.unlink()
 
 
 @functools.cache
@@ -223,6 +250,6 @@ def _beat_forever() -> None:
         for lock in tuple(_held):
             with contextlib.suppress(OSError):
                 if _read(lock.path) == lock.me:  # else it was taken over, and a successor's heart is its own
-                    os.utime(lock.path)
+                    os.utime(lock.path, follow_symlinks=False)
                 else:
                     _held.discard(lock)

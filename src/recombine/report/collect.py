@@ -21,7 +21,10 @@ from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.diagnosis_files import MAIN
 from recombine.diagnostics.part import PARTS as ALL_PARTS
 from recombine.report.labels import name_runs
-from recombine.runs.store import RUN_ID, Store, StoredRun
+from recombine.runs.damage import damage_lines
+from recombine.runs.layout import RUN_ID
+from recombine.runs.store import Store
+from recombine.runs.stored import StoredRun
 
 PARTS = ("outputs", "errors", "superposition", "kernels", "geometry", "probes", "tuning")  # what the page shows
 MOST_TABLE_BYTES = 2**24
@@ -179,17 +182,24 @@ def _look(found: Collected, name: str, path: Path, diagnose: bool, undiagnosed: 
 def _look_through_store(found: Collected, store: Store, diagnose: bool) -> None:
     """All finished runs of a store; those without a diagnosis appear among the run facts alone."""
     bare = 0
-    for row in store.list():
-        if row["status"] != "finished":
-            found.notes.append(f"Run {row['run']} is not shown: {row['status']}.")
+    damaged: dict[str, str] = {}
+    rows = store.list()
+    for row in rows:
+        if row.status.damaged:
+            damaged[row.id] = row.status.reason
+        if not row.status.finished:
             continue
         try:
-            run = store.load(row["run"], without_plugins=True)
+            run = store.load(row.id, without_plugins=True)
             missing: list[StoredRun] = []
             _add_run(found, run, "", diagnose, missing, asked=False)
             bare += len(missing)
         except InputError as error:
-            found.notes.append(f"Run {row['run']} is not shown: {error}")
+            damaged[row.id] = str(error)
+    unfinished = sum(not row.status.finished and not row.status.damaged for row in rows)
+    if unfinished:
+        found.notes.append(f"{_count(unfinished, 'run', 'runs')} in {store.root} not finished: not shown.")
+    found.notes += [f"Not shown: {line}" for line in damage_lines(store.root, damaged)]
     if bare:
         found.notes.append(
             f"{_count(bare, 'run', 'runs')} in {store.root} without a diagnosis: shown among the runs, not in the "

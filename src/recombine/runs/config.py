@@ -119,19 +119,19 @@ class RunConfig:
     @cached_property
     def hash(self) -> str:
         """16 hexadecimal digits that name the run."""
-        return _hash({**self.identity(), "seed": self.seed})
+        return hash_of({**self.identity(), "seed": self.seed})
 
     @cached_property
     def seedless_hash(self) -> str:
         """The same for all seeds of a configuration."""
-        return _hash(self.identity())
+        return hash_of(self.identity())
 
     def identity(self) -> dict[str, Any]:
         """All of the configuration that names the run, the seed aside: settings introduced later are left out while
         they have their introduction value, and so is what only says where something is."""
         groups = self.to_dict()
         factors = groups["scene"].pop("factors")
-        named = {name: _identity(family, groups[name]) for name, family in GROUPS.items()}
+        named = {name: group_identity(family, groups[name]) for name, family in GROUPS.items()}
         return {**named, "scene": {**named["scene"], "factors": factors}}
 
     @property
@@ -199,7 +199,7 @@ def _canonical_scene(part: dict[str, Any], problems: list[Problem]) -> dict[str,
     return scene
 
 
-def _identity(family: Family, group: dict[str, Any]) -> dict[str, Any]:
+def group_identity(family: Family, group: dict[str, Any]) -> dict[str, Any]:
     """See `Family.identity`; the settings as they are if they cannot be checked, because a plug-in is missing."""
     try:
         return family.identity(group)
@@ -213,7 +213,8 @@ def _check_mapping(given: Any) -> None:
     check_nesting(given)
 
 
-def _hash(config: Mapping[str, Any]) -> str:
+def hash_of(config: Mapping[str, Any]) -> str:
+    """16 hexadecimal digits that name a configuration, given as its identity."""
     scene = {**config["scene"], "factors": list(config["scene"]["factors"].items())}  # their order is part of the task
     canonical = json.dumps({**config, "scene": scene}, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]

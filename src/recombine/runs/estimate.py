@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from recombine.core.errors import RecombineError
 from recombine.core.statistics import median
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
@@ -86,20 +86,21 @@ def total_steps(config: RunConfig) -> int:
 
 def kind_of(config: RunConfig) -> str:
     """What runs of one speed have in common."""
-    image = [config.scene["kind"], config.scene["factors"]]
-    return json.dumps([image, config.encoding, config.decoder, config.training["batch"]], sort_keys=True)
+    return _kind(config.to_dict())
+
+
+def _kind(config: Mapping[str, Any]) -> str:
+    scene, training = config["scene"], config["training"]
+    image = [scene.get("kind"), scene["factors"]]
+    return json.dumps([image, config["encoding"], config["decoder"], training.get("batch")], sort_keys=True)
 
 
 def _stored(store: Store) -> dict[str, list[float]]:
     """Kind of run → seconds per step of each that is stored."""
     found: dict[str, list[float]] = {}
-    for name in store.ids():
-        try:
-            run = store.load(name)
-        except RecombineError:  # unfinished, damaged or of a plug-in that is not here
-            continue
-        if run.facts["steps"]:
-            found.setdefault(kind_of(run.config), []).append(run.facts["seconds"] / run.facts["steps"])
+    for run in store.list():
+        if run.status.finished and run.steps:
+            found.setdefault(_kind(run.config), []).append(run.seconds / run.steps)
     return found
 
 

@@ -44,11 +44,11 @@ class NamedConfig(RunConfig):
 
     @cached_property
     def hash(self) -> str:
-        return _digits([self.name, self.seed])
+        return digits([self.name, self.seed])
 
     @cached_property
     def seedless_hash(self) -> str:
-        return _digits([self.name])
+        return digits([self.name])
 
     @property
     def plugins(self) -> dict[str, str]:
@@ -74,7 +74,8 @@ class NamedConfig(RunConfig):
         raise InputError(f"Run {self.name!r} was saved under a name, so it cannot be trained from its configuration.")
 
 
-def _digits(parts: list[Any]) -> str:
+def digits(parts: list[Any]) -> str:
+    """16 hexadecimal digits that name a run by its name and, unless they are of all its seeds, its seed."""
     return hashlib.sha256(json.dumps(["named", *parts]).encode()).hexdigest()[:16]
 
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import recombine
+from recombine.core.hooks import hook
 from recombine.training.result import TrainingResult
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
-    from recombine.runs.store import Store, StoredRun
+    from recombine.runs.store import Store
+    from recombine.runs.stored import StoredRun
 
 
 @dataclass(repr=False)
@@ -61,5 +62,4 @@ class Run(TrainingResult):
     def report(self, path: str | Path = "report.html", name: str = "") -> Path:
         """Write a page about the run, diagnosing it first if that was not done yet."""
         found = self.diagnosis or self.diagnose()
-        # pages are made by a package above this one, which is reached through the public names
-        return recombine.report_diagnoses({name or type(self.model).__name__: found}, path)
+        return hook("write_page")({name or type(self.model).__name__: found}, path)

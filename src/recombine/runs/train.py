@@ -106,10 +106,22 @@ def train_seeds(
     setup = Setup.of(task, training, loss=loss, optimizer=optimizer, terms=terms, device=device, callbacks=callbacks)
     stacks = isinstance(model, Decoder) and model.stacks and setup.can_stack
     keeping = Keeping(checkpoints, checkpoint_seconds)
+    together = stacks if together is None else together
+    return run_seeds(make, setup, list(seeds), keeping, together=together, progress=progress)
+
+
+def run_seeds(
+    make: MakeModel,
+    setup: Setup,
+    seeds: Sequence[int],
+    keeping: Keeping,
+    *,
+    together: bool,
+    progress: bool | None = None,
+) -> list[Run]:
+    """`train_many`, whose results, also those beside a seed that diverged, are runs."""
     try:
-        results = train_many(
-            make, setup, list(seeds), keeping, together=stacks if together is None else together, progress=progress
-        )
+        results = train_many(make, setup, seeds, keeping, together=together, progress=progress)
     except TrainingDiverged as error:
         finished = [Run.of(result) for result in error.finished]
         raise TrainingDiverged(error.by_seed, finished, error.causes) from error

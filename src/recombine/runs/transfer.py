@@ -7,27 +7,28 @@ digests and are about the run's weights.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from recombine.core.errors import DamagedError
-from recombine.core.files import write_bytes
+from recombine.core.files import parse_json, read_plain, write_bytes
 from recombine.core.lock import Lock
 from recombine.diagnostics.diagnosis_files import FORMAT, MAIN
-from recombine.runs.store import DIAGNOSIS, StoredRun
+from recombine.runs.layout import DIAGNOSIS
+from recombine.runs.stored import StoredRun
 
 FOLDER = "diagnosis"
+MOST_FILE = 2**33  # bytes
 
 
 def diagnosis_files(run: StoredRun) -> dict[str, bytes]:
     """The content of all files of a run's diagnosis as "diagnosis/name"; empty if it has none."""
-    folder = run.path / FOLDER
+    folder = run.diagnosis_folder
     if not (folder / MAIN).is_file():
         return {}
-    files = {f"{FOLDER}/{path.name}": path for path in sorted(folder.iterdir()) if path.is_file()}
-    return {name: path.read_bytes() for name, path in files.items() if DIAGNOSIS.fullmatch(name)}
+    names = {f"{FOLDER}/{path.name}": path for path in sorted(folder.iterdir()) if not path.is_symlink()}
+    return {name: read_plain(path, most=MOST_FILE) for name, path in names.items() if DIAGNOSIS.fullmatch(name)}
 
 
 def add_diagnosis(run: StoredRun, files: Mapping[str, bytes], lock: Lock) -> None:
@@ -39,16 +40,14 @@ def add_diagnosis(run: StoredRun, files: Mapping[str, bytes], lock: Lock) -> Non
     }:
         raise DamagedError(f"What came back as the diagnosis of run {run.id} is damaged, or no diagnosis.")
     lock.check()
+    folder = run.diagnosis_folder
     for name in sorted(files, key=lambda name: Path(name).name == MAIN):  # the one that names the others comes last
-        write_bytes(run.path / name, files[name])
+        write_bytes(folder / Path(name).name, files[name])
 
 
 def _content(run: StoredRun, files: Mapping[str, bytes]) -> dict[str, Any]:
     """diagnosis.json, if it is of this version and about this run."""
-    try:
-        content = json.loads(files[f"{FOLDER}/{MAIN}"])
-        if content["format"] == FORMAT and content["source"] == run.source:
-            return content
-    except (KeyError, TypeError, ValueError, RecursionError):
-        pass
+    content = parse_json(files.get(f"{FOLDER}/{MAIN}", b""), f"What came back as the diagnosis of run {run.id}")
+    if isinstance(content, dict) and content.get("format") == FORMAT and content.get("source") == run.source:
+        return content
     raise DamagedError(f"What came back as the diagnosis of run {run.id} is about something else, or damaged.")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
+from typing import Any
 
 from recombine.core.errors import Missing, StoreError
-from recombine.core.files import read_json
+from recombine.core.files import inside, read_plain_json
 from recombine.diagnostics.diagnosis_files import FORMAT, MAIN
+from recombine.runs.layout import WEIGHTS
 from recombine.runs.store import Store
 
 
@@ -15,14 +16,24 @@ def stored_verdict(store: Store, run: str) -> str | None:
 
     None if it has no diagnosis of these weights, if that cannot be read, or if it was asked for other parts only.
     """
-    file = store.root / run / "diagnosis" / MAIN
-    if not file.is_file():
+    try:
+        file = inside(store.root, run, "diagnosis", MAIN)
+        if not file.is_file():
+            return None
+        content = read_plain_json(file)
+        weights = store.facts(run)["files"][WEIGHTS]
+    except StoreError:
         return None
-    with contextlib.suppress(StoreError, KeyError, TypeError, AttributeError):
-        content = read_json(file)
-        weights = store.facts(run)["files"]["model/model.safetensors"]
-        asked = content["parts"]["superposition"]["missing"].get("superposition", {}).get("state")
-        of_this = content["format"] == FORMAT and content["source"] == {"run": run, "model": weights}
-        if of_this and asked != Missing.NOT_REQUESTED:
-            return str(content["verdict"]["kind"])
-    return None
+    if _at(content, "format") != FORMAT or _at(content, "source") != {"run": run, "model": weights}:
+        return None
+    if _at(content, "parts", "superposition", "missing", "superposition", "state") == Missing.NOT_REQUESTED:
+        return None
+    found = _at(content, "verdict", "kind")
+    return found if isinstance(found, str) else None
+
+
+def _at(content: Any, *keys: str) -> Any:
+    """What nested mappings hold under keys; None if they do not."""
+    for key in keys:
+        content = content.get(key) if isinstance(content, dict) else None
+    return content

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from recombine.core.errors import InputError, LockHeld, StoreError, TrainingInterrupted
+from recombine.core.errors import InputError, LockHeld, LockLost, StoreError, TrainingInterrupted
 from recombine.core.interrupt import Interrupt, interruptible
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.sweeps.engines.engine import Answered, Engine, Event, Lost, Raised
 from recombine.sweeps.jobs.work import DIAGNOSE, Answer, Options, Work
-from recombine.sweeps.journal import Journal
+from recombine.sweeps.journal import Journal, finished_by_others
 from recombine.sweeps.progress import SweepProgress
 
 TICK = 0.2
@@ -132,7 +132,7 @@ class Driver:
                     self.progress.say_once("No worker is free for what a job needs; waiting for one.")
                 return
             self.waiting.remove(work)
-            self._drop_done(work, here=False)
+            self._drop_done(work, before=True)
             if not work.configs:
                 continue
             try:
@@ -147,11 +147,19 @@ class Driver:
                 runs = [config.hash for config in work.configs]
                 self.journal.note("started", runs, work=work.name, attempt=work.losses + 1)
 
-    def _drop_done(self, work: Work, *, here: bool) -> None:
-        """Count what is done of some work, and leave the rest in it."""
+    def _drop_done(self, work: Work, *, before: bool = False) -> None:
+        """Count what is done of some work, and leave the rest in it.
+
+        What was done before its job began was done by others, and so was what another driver says it finished: this
+        one may have been asleep.
+        """
         done = {config.hash: config for config in work.configs if work.is_done(self.store, config)}
+        if not done:
+            return
         work.configs = [config for config in work.configs if config.hash not in done]
-        self._count(work, list(done.values()), here=here)
+        others = set(done) if before else finished_by_others(self.journal) & set(done)
+        self._count(work, [config for run, config in done.items() if run in others], here=False)
+        self._count(work, [config for run, config in done.items() if run not in others], here=True)
 
     def _lock(self, work: Work) -> None:
         """Where jobs do not see the store, the driver holds the locks that else the one who trains holds."""
@@ -181,7 +189,7 @@ class Driver:
             if isinstance(event, Lost):
                 self._lost(work, event.reason)
             elif isinstance(event, Raised):
-                self._drop_done(work, here=True)
+                self._drop_done(work)
                 self._fail(work, event.error, event.traceback)
             else:
                 self._answered(work, event, interrupt)
@@ -190,7 +198,7 @@ class Driver:
 
     def _lost(self, work: Work, reason: str) -> None:
         work.losses += 1
-        self._drop_done(work, here=True)
+        self._drop_done(work)
         if not work.configs:
             return
         self.journal.note("lost", [config.hash for config in work.configs], work=work.name, reason=reason)
@@ -212,14 +220,16 @@ class Driver:
             self._later(work)
         elif work.configs and answer["interrupted"] and not interrupt.requested:
             self._lost(work, "its process was asked to end by someone else and saved its state")
-        elif work.configs:
+        elif work.configs and interrupt.requested:
             self.waiting.insert(0, work)
+        elif work.configs:
+            self._lost(work, "its job ended without a result")
 
     def _kept(self, work: Work, event: Answered) -> Answer:
         """The answer; results that came back as files are written first, and those that cannot be have failed."""
         answer = cast("Answer", event.output.data)
         finished: list[str] = []
-        failed = dict(answer["failed"])
+        failed, busy = dict(answer["failed"]), list(answer["busy"])
         for config, lock in zip(work.configs, work.locks):
             if config.hash not in answer["finished"]:
                 continue
@@ -228,9 +238,11 @@ class Driver:
             try:
                 work.keep(self.store, config, files, lock)
                 finished.append(config.hash)
+            except LockLost:  # this process slept, and another one has taken the run up
+                busy.append(config.hash)
             except StoreError as error:
                 failed[config.hash] = [str(error), ""]
-        return {**answer, "finished": finished, "failed": failed} if work.locks else answer
+        return {**answer, "finished": finished, "failed": failed, "busy": busy} if work.locks else answer
 
     def _count_answer(self, work: Work, answer: Answer) -> None:
         finished = [config for config in work.configs if config.hash in answer["finished"]]
@@ -262,7 +274,7 @@ class Driver:
                 self.engine.cancel(work.id)
                 del self.running[work.id]
                 self._unlock(work)
-                self._drop_done(work, here=True)
+                self._drop_done(work)
                 self._fail(work, f"It ran for longer than the limit of {self.time_limit:g} s and was ended.", "")
 
     def _stop(self) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from recombine.core.errors import StoreError
-from recombine.core.files import write_text
+from recombine.core.files import inside, open_log, read_plain, set_aside, write_text
 
 EVENTS = "sweep-events.jsonl"
 LOGS = "sweep-logs"
+MOST_EVENTS = 2**30  # bytes
 
 
 class Journal:
@@ -24,6 +25,11 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        with contextlib.suppress(StoreError):
+            for name in (EVENTS, LOGS):
+                path = folder / name
+                if path.is_symlink() or (path.exists() and path.is_dir() != (name == LOGS)):
+                    set_aside(path)
         self.driver = f"{platform.node()}:{os.getpid()}:{secrets.token_hex(3)}"
 
     def note(self, event: str, runs: Sequence[str], **facts: Any) -> None:
@@ -32,7 +38,7 @@ class Journal:
         line = json.dumps({"time": now, "driver": self.driver, "event": event, "runs": list(runs), **facts}) + "\n"
         with contextlib.suppress(OSError):  # a full disk is reported by the run that meets it
             self.folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.folder / EVENTS, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
+            handle = open_log(self.folder / EVENTS)
             try:
                 os.write(handle, line.encode())  # one call, so that lines of two drivers do not mix
             finally:
@@ -41,20 +47,30 @@ class Journal:
     def failure(self, run: str, error: str, traceback: str, **facts: Any) -> str | None:
         """Note a failure; the file with its traceback, or None if it could not be written."""
         self.note("failed", [run], error=error, **facts)
-        path = self.folder / LOGS / f"{run}.log"
         with contextlib.suppress(StoreError):
+            path = inside(self.folder, LOGS, f"{run}.log")
             write_text(path, f"{error}\n\n{traceback}".rstrip() + "\n")
             return str(path)
         return None
 
 
+def finished_by_others(journal: Journal) -> set[str]:
+    """Runs that other drivers say they have finished."""
+    return {
+        run
+        for event in events(journal.folder)
+        if event.get("event") == "finished" and event.get("driver") != journal.driver and event.get("work") == "train"
+        for run in event["runs"]
+    }
+
+
 def events(folder: Path) -> Iterator[dict[str, Any]]:
     """All events so far; lines that a kill or a full disk cut short are left out."""
     try:
-        lines = (folder / EVENTS).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
+        content = read_plain(folder / EVENTS, most=MOST_EVENTS)
+    except (OSError, StoreError):
         return
-    for line in lines:
+    for line in content.decode(errors="replace").splitlines():
         with contextlib.suppress(ValueError, RecursionError):
             event = json.loads(line)
             runs = event.get("runs") if isinstance(event, dict) else None

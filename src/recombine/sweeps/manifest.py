@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from recombine.core import plugins
-from recombine.core.errors import LockHeld, StoreError
-from recombine.core.files import read_json, write_json
-from recombine.core.lock import Lock
+from recombine.core.errors import DamagedError, LockHeld, StoreError
+from recombine.core.files import inside, read_plain_json, set_aside, write_json
+from recombine.core.lock import STALE, Lock
 from recombine.core.plugins import PluginState
 from recombine.runs.config import RunConfig
+from recombine.runs.layout import RUN_ID
 from recombine.runs.store import Store
 
 FORMAT = "recombine-sweep-2"
 NAME = "sweep.json"
+PATIENCE = 2 * STALE  # seconds; by then a lock that nobody holds is known to be one
 
 
 def versions() -> dict[str, str]:
@@ -29,33 +33,52 @@ def versions() -> dict[str, str]:
 
 
 def read(folder: Path) -> dict[str, Any] | None:
-    """A folder's sweep.json, or None if there is none; an error if it is no sweep of this version."""
-    path = folder / NAME
-    if not path.exists():
+    """A folder's sweep.json, or None if there is none.
+
+    Raises:
+        DamagedError: If it cannot be read. A sweep sets it aside and begins a new one.
+        StoreError: If it is another version's.
+    """
+    path = inside(folder, NAME)
+    if not os.path.lexists(path):
         return None
-    content = read_json(path)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        found = content.get("format") if isinstance(content, dict) else type(content).__name__
+    content = read_plain_json(path)
+    found = content.get("format") if isinstance(content, dict) else None
+    if isinstance(found, str) and found.startswith(FORMAT.rstrip("0123456789")) and found != FORMAT:
         raise StoreError(
             f"{path} was made by another version: its format is {found!r}, this version's is {FORMAT!r}. "
             "Choose another --out."
         )
-    runs = content.get("runs")
-    named = isinstance(runs, list) and all(isinstance(run, str) for run in runs)
-    if not named or not all(isinstance(content.get(name), dict) for name in ("versions", "plugins")):
-        raise StoreError(f"{path} is damaged: it lacks runs, versions or plug-ins. Delete it and sweep again.")
+    runs = content.get("runs") if isinstance(content, dict) else None
+    named = isinstance(runs, list) and all(isinstance(run, str) and RUN_ID.fullmatch(run) for run in runs)
+    if found != FORMAT or not named or not all(isinstance(content.get(key), dict) for key in ("versions", "plugins")):
+        raise DamagedError(f"{path} is damaged, or not of a sweep. Sweep again: it is set aside and made anew.")
     return content
+
+
+def heal(folder: Path) -> str:
+    """Set a damaged sweep.json aside; what was wrong with it, or nothing if all is well."""
+    try:
+        read(folder)
+    except DamagedError as error:
+        aside = set_aside(folder / NAME)
+        return f"{error} It is {aside.name} now."
+    return ""
 
 
 def check_versions(store: Store, configs: Sequence[RunConfig], any_version: bool = False) -> None:
     """Refuse a folder whose runs were made by other versions, of plug-ins too, unless they may be mixed."""
-    known = read(store.root)
+    try:
+        known = read(store.root)
+    except DamagedError:
+        known = None
     if any_version:
         return
     made: dict[str, dict[str, Any]] = {NAME: known} if known else {}
     for config in configs:
-        if store.is_finished(config) and not unreadable(store, config):
-            made[f"run {config.hash}"] = store.facts(config.hash)
+        if store.is_finished(config):
+            with contextlib.suppress(StoreError):  # damaged: it is trained again
+                made[f"run {config.hash}"] = store.facts(config.hash)
     now = versions()
     for what, facts in made.items():
         there = facts.get("versions", {})
@@ -74,15 +97,6 @@ def _changed(needed: Mapping[str, str]) -> list[str]:
     return [name for name, state in plugins.states(needed).items() if state == PluginState.CHANGED]
 
 
-def unreadable(store: Store, config: RunConfig) -> str:
-    """Why what a finished run says of itself cannot be read; empty if it can."""
-    try:
-        store.facts(config.hash)
-    except StoreError as error:
-        return str(error)
-    return ""
-
-
 def record(store: Store, configs: Sequence[RunConfig]) -> None:
     """Add runs to sweep.json; several sweeps into one folder put theirs together."""
     try:
@@ -90,13 +104,17 @@ def record(store: Store, configs: Sequence[RunConfig]) -> None:
     except OSError as error:
         raise StoreError(f"Cannot create {store.root}: {error.strerror}. Choose another --out.") from error
     lock = Lock(store.root / f".{NAME}.lock")
+    until = time.monotonic() + PATIENCE
     while True:
         try:
             lock.acquire()
             break
         except LockHeld:  # another sweep records its runs just now, which takes milliseconds
+            if time.monotonic() > until:
+                raise
             time.sleep(0.05)
     try:
+        heal(store.root)
         known = read(store.root) or {"format": FORMAT, "versions": versions(), "plugins": {}, "runs": []}
         runs = [*dict.fromkeys([*known["runs"], *(config.hash for config in configs)])]
         needed = dict(known["plugins"])

@@ -7,6 +7,7 @@ from typing import Any
 
 from recombine.runs.config import RunConfig
 from recombine.runs.estimate import Estimator
+from recombine.runs.status import Planned
 from recombine.runs.store import Store
 from recombine.sweeps import manifest
 from recombine.sweeps.engines.choice import LOCAL, start_engine
@@ -37,7 +38,11 @@ class SweepPlan:
 
     def rows(self) -> list[dict[str, Any]]:
         return [
-            {"run": c.hash, "status": "stored" if c.hash in self.stored else "to train", "config": c.to_dict()}
+            {
+                "run": c.hash,
+                "status": Planned.NOTHING if c.hash in self.stored else Planned.TRAIN,
+                "config": c.to_dict(),
+            }
             for c in self.configs
         ]
 
@@ -61,7 +66,7 @@ def plan(spec: Sweep, store: Store, engine: str, options: EngineOptions, *, any_
     """
     store.check_place()
     manifest.check_versions(store, spec.configs, any_version)
-    stored = {config.hash for config in spec.configs if store.is_finished(config)}
+    stored = {config.hash for config in spec.configs if store.look(config).status.finished}
     jobs = batches([config for config in spec.configs if config.hash not in stored])
     here = options if engine in LOCAL else replace(options, needs=Needs(), address=None, shared=False)
     workers = start_engine(engine if engine in LOCAL else "processes", here).capacity()

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from recombine.core import plugins
+from recombine.core.errors import LockHeld
 from recombine.diagnostics.part import chosen_parts
 from recombine.diagnostics.request import DiagnosisRequest
 from recombine.runs.config import RunConfig
+from recombine.runs.damage import damage_lines
 from recombine.runs.store import Store
 from recombine.sweeps import manifest
 from recombine.sweeps.driver import Driver, SweepResult, checked_limits
@@ -75,6 +77,7 @@ def run(
     )
     try:
         _check_known(started, unique)
+        healed = manifest.heal(store.root)
         manifest.record(store, unique)
     except BaseException:
         started.close()
@@ -83,6 +86,8 @@ def run(
     planned = {"planned": len(unique), "diagnoses": len(requests)}
     journal.note("driver", [], engine=engine, workers=started.capacity(), **planned)
     bars = SweepProgress(len(unique) + len(requests), progress, quiet)
+    if healed:
+        bars.say_once(healed)
     _reopen_damaged(store, unique, bars)
     options: Options = {
         "store": str(store.root.absolute()) if started.shares_files else None,
@@ -131,9 +136,15 @@ def _check_known(engine: Engine, configs: Sequence[RunConfig]) -> None:
 
 
 def _reopen_damaged(store: Store, configs: Sequence[RunConfig], bars: SweepProgress) -> None:
-    """Take finished runs whose record cannot be read as unfinished."""
+    """Take finished runs of which a file is missing, was changed or is another run's as unfinished."""
+    damaged: dict[str, str] = {}
     for config in configs:
-        damage = manifest.unreadable(store, config) if store.is_finished(config) else ""
-        if damage:
-            bars.say_once(f"Run {config.hash} is damaged and is trained again: {damage}")
-            store.reopen(config)
+        damage = store.damage(config) if store.is_finished(config) else None
+        if damage is not None:
+            try:
+                store.reopen(config)
+                damaged[config.hash] = damage
+            except LockHeld:  # another process does it
+                continue
+    for line in damage_lines(store.root, damaged):
+        bars.say_once(f"To be trained again: {line}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,10 +12,15 @@ from typing import Any
 
 from recombine.core.errors import StoreError
 from recombine.core.lock import Holder, holder
-from recombine.runs.store import RUN_ID, Store
+from recombine.runs.identity import StoredNames
+from recombine.runs.layout import LOCK, RUN
+from recombine.runs.listing import listed_run
+from recombine.runs.store import Store
 from recombine.sweeps import manifest
 from recombine.sweeps.jobs.work import DIAGNOSE
 from recombine.sweeps.journal import LOGS, events
+
+MOST_LINES = 20  # of runs of one sort
 
 
 @dataclass(frozen=True)
@@ -34,13 +40,14 @@ class SweepStatus:
     finished: list[str] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # and why
+    damaged: dict[str, str] = field(default_factory=dict)  # and why; a sweep trains them again
     waiting: list[str] = field(default_factory=list)
     diagnosed: list[str] | None = None  # finished runs that have a diagnosis; None if the last sweep asked for none
     seconds_left: float | None = None  # None if nothing runs, or nothing has finished yet
 
     @property
     def total(self) -> int:
-        return len(self.finished) + len(self.running) + len(self.failed) + len(self.waiting)
+        return len(self.finished) + len(self.running) + len(self.failed) + len(self.damaged) + len(self.waiting)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -48,6 +55,7 @@ class SweepStatus:
             "finished": len(self.finished),
             "running": [vars(running) for running in self.running],
             "failed": self.failed,
+            "damaged": self.damaged,
             "waiting": len(self.waiting),
             "diagnosed": None if self.diagnosed is None else len(self.diagnosed),
             "seconds_left": self.seconds_left,
@@ -55,12 +63,14 @@ class SweepStatus:
 
     def __str__(self) -> str:
         left = "" if self.seconds_left is None else f"; about {clock(self.seconds_left)} left"
-        counts = {"running": self.running, "failed": self.failed, "waiting": self.waiting}
-        told = ", ".join(f"{len(runs)} {name}" for name, runs in counts.items())
+        counts = {"running": self.running, "failed": self.failed, "damaged": self.damaged, "waiting": self.waiting}
+        told = ", ".join(f"{len(runs)} {name}" for name, runs in counts.items() if runs or name != "damaged")
         diagnosed = "" if self.diagnosed is None else f" ({len(self.diagnosed)} diagnosed)"
         lines = [f"{len(self.finished)} of {self.total} runs finished{diagnosed}, {told}{left}"]
         lines += [f"  running  {r.run}  process {r.pid} on {r.host}, {clock(r.seconds)}" for r in self.running]
-        lines += [f"  failed   {run}  {_first_line(error)}" for run, error in self.failed.items()]
+        for name, runs in (("failed", self.failed), ("damaged", self.damaged)):
+            lines += [f"  {name:<7}  {run}  {_first_line(why)}" for run, why in list(runs.items())[:MOST_LINES]]
+            lines += [f"  {name:<7}  … and {len(runs) - MOST_LINES} more (--json)"] if len(runs) > MOST_LINES else []
         return "\n".join(lines)
 
 
@@ -72,18 +82,18 @@ def status(folder: str | Path) -> SweepStatus:
         raise StoreError(f"{folder} holds no sweep: it has no {manifest.NAME}. `recombine sweep` makes one.")
     now, log = time.time(), list(events(store.root))
     errors = _errors(log)
-    found = SweepStatus()
+    found, names = SweepStatus(), StoredNames()
     for run in known["runs"]:
-        if not (isinstance(run, str) and RUN_ID.fullmatch(run)):
-            raise StoreError(f"{store.root / manifest.NAME} is damaged: {run!r} is no run's id.")
-        path = store.root / run
+        row = listed_run(store.root, run, names)
         who: Holder | None = None
-        if (path / "run.json").is_file():
+        if row.status.finished:
             found.finished.append(run)
-        elif (who := holder(path / ".lock")) is not None:
+        elif (who := holder(store.root / run / LOCK)) is not None:
             found.running.append(Running(run, who.host, who.pid, max(0.0, now - who.since)))
         elif run in errors:
             found.failed[run] = f"{errors[run]} (log: {store.root / LOGS / f'{run}.log'})"
+        elif row.status.damaged and os.path.lexists(store.root / run / RUN):
+            found.damaged[run] = row.status.reason
         else:
             found.waiting.append(run)
     if any(event.get("diagnoses") for event in log):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 VERDICT = "verdict"
+LARGEST = sys.float_info.max
 ALWAYS = ("decoder.kind", "encoding.kind", "holdout.kind", "seed")  # shown even where all runs agree
 
 
@@ -41,7 +43,7 @@ class Table:
         settings: Columns that say which run it is; seed is the last.
         metrics: Columns that were measured.
         rows: Column → value.
-        skipped: Runs that could not be read, with the reason.
+        skipped: Damaged runs, with the reason.
     """
 
     settings: list[str]
@@ -129,19 +131,19 @@ def table(store: Store | str | Path, *, all_settings: bool = False) -> Table:
     store = store if isinstance(store, Store) else Store(store)
     rows, skipped = [], {}
     for found in store.list():
-        if found["status"] == "finished":
-            metrics = {k: v for k, v in found.items() if k not in ("run", "status", "config", "name", VERDICT)}
-            verdict = stored_verdict(store, found["run"])
-            own = {"run": found["run"], **({VERDICT: verdict} if verdict else {})}
-            named = {"name": found["name"]} if "name" in found else {}  # a run of a module, saved under a name
-            rows.append((own, {**named, **flat(found["config"])}, metrics))
-        elif found["status"].startswith("damaged"):
-            skipped[found["run"]] = found["status"]
+        if found.status.finished:
+            verdict = stored_verdict(store, found.id)
+            own = {"run": found.id, **({VERDICT: verdict} if verdict else {})}
+            named = {"name": found.name} if found.name else {}  # a run of a module, saved under a name
+            rows.append((own, {**named, **flat(found.config)}, found.summary))
+        elif found.status.damaged:
+            skipped[found.id] = found.status.reason
     names = list(dict.fromkeys(name for _, settings, _ in rows for name in settings))
     kept = [n for n in names if all_settings or n in ALWAYS or _differ([settings.get(n) for _, settings, _ in rows])]
     settings = [*(n for n in kept if n != "seed"), "seed"]
-    metrics = list(dict.fromkeys(name for _, _, found in rows for name in found))
-    flattened = [{**run, **{n: given.get(n) for n in settings}, **found} for run, given, found in rows]
+    taken = {"run", VERDICT, *settings}
+    metrics = list(dict.fromkeys(name for _, _, found in rows for name in found if name not in taken))
+    flattened = [{**found, **{n: given.get(n) for n in settings}, **run} for run, given, found in rows]
     flattened.sort(key=lambda row: ([_order(row[name]) for name in settings], row["run"]))
     return Table(settings, metrics, flattened, skipped)
 
@@ -166,7 +168,7 @@ def _order(value: Any) -> tuple[int, float, str]:
     if value is None:
         return 0, 0.0, ""
     if isinstance(value, int | float):
-        return 1, float(value), ""
+        return 1, float(max(min(value, LARGEST), -LARGEST)), ""
     return 2, 0.0, value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 

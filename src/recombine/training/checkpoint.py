@@ -12,10 +12,22 @@ from typing import Any
 
 from torch import Tensor
 
-from recombine.core.errors import StoreError
+from recombine.core.errors import DamagedError, StoreError
 from recombine.core.files import read_metadata, read_tensors, write_tensors
 
 FORMAT = "recombine-checkpoint-1"
+
+
+class DamagedCheckpoint(DamagedError):
+    """A checkpoint cannot be gone on from: it is truncated, was changed, or belongs to something else.
+
+    Attributes:
+        path: Its file.
+    """
+
+    def __init__(self, path: Path, message: str) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 @dataclass(frozen=True)
@@ -57,17 +69,19 @@ class Checkpoint:
         """The last snapshot, or None if there is none yet."""
         if not self.path.exists():
             return None
-        with _advised():
+        with _damage_of(self.path):
             tensors, metadata = read_tensors(self.path)
         if metadata.get("format") != FORMAT:
-            raise StoreError(
+            raise DamagedCheckpoint(
+                self.path,
                 f"{self.path} is no checkpoint of this version (format {metadata.get('format')!r}, expected "
-                f"{FORMAT!r}). Move it away to start afresh."
+                f"{FORMAT!r}). Move it away to start afresh.",
             )
         if metadata.get("fingerprint") != self.fingerprint:
-            raise StoreError(
+            raise DamagedCheckpoint(
+                self.path,
                 f"{self.path} belongs to a run with other settings, model or task. Move it away to start afresh, "
-                "or go on with the settings it was made with."
+                "or go on with the settings it was made with.",
             )
         return Snapshot(tensors, _facts(self.path, metadata))
 
@@ -100,20 +114,20 @@ def discard(path: Path) -> None:
 
 
 @contextmanager
-def _advised() -> Iterator[None]:
+def _damage_of(path: Path) -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        raise StoreError(f"{error} Delete it, or train with --force.") from error
+        raise DamagedCheckpoint(path, f"{error} Move it away to start afresh.") from error
 
 
 def _facts(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
     try:
         facts = json.loads(metadata["facts"])
         return {**facts, "step": int(facts["step"])}
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(
-            f"{path} is no checkpoint: its facts cannot be read. Delete it, or train with --force."
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise DamagedCheckpoint(
+            path, f"{path} is no checkpoint: its facts cannot be read. Move it away to start afresh."
         ) from error
 
 
@@ -121,6 +135,6 @@ def steps_done(path: Path) -> int | None:
     """At which step a checkpoint file stands; None if there is none. Only its header is read."""
     if not path.exists():
         return None
-    with _advised():
+    with _damage_of(path):
         metadata = read_metadata(path)
     return _facts(path, metadata)["step"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from recombine.core.errors import InputError, StoreError
-from recombine.training.checkpoint import Checkpoint, Snapshot
+from recombine.core.errors import InputError
+from recombine.training.checkpoint import Checkpoint, DamagedCheckpoint, Snapshot
 from recombine.training.evaluation import Evaluator
 from recombine.training.fingerprint import fingerprint
 
@@ -23,10 +23,13 @@ class Checkpointing:
     Args:
         evaluator: The training's, which knows its trainer.
         paths: One file per seed; none if nothing is to be kept.
+        guard: Called before files are replaced; raises if they may not be any more.
     """
 
-    def __init__(self, evaluator: Evaluator, paths: Sequence[str | Path] | None) -> None:
-        self.evaluator, self.trainer = evaluator, evaluator.trainer
+    def __init__(
+        self, evaluator: Evaluator, paths: Sequence[str | Path] | None, guard: Callable[[], None] = lambda: None
+    ) -> None:
+        self.evaluator, self.trainer, self.guard = evaluator, evaluator.trainer, guard
         self.files = [Checkpoint(Path(path), fingerprint(self.trainer, i)) for i, path in enumerate(paths or [])]
 
     def check_places(self) -> None:
@@ -38,8 +41,10 @@ class Checkpointing:
         """Write the checkpoint of every seed that has not diverged."""
         self.evaluator.check_finite()
         kept = [(file, i) for i, file in enumerate(self.files) if self.evaluator.records[i].diverged is None]
+        self.guard()
         for file, i in kept:
             file.prepare(self._snapshot(i))
+        self.guard()
         for file, _ in kept:
             file.adopt()
 
@@ -56,9 +61,10 @@ class Checkpointing:
             with torch.no_grad():
                 for i, snapshot in enumerate(snapshots):
                     self._restore(i, snapshot)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise StoreError(
-                f"{self.files[0].path} does not fit the run it names ({error}). Delete it, or train with --force."
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise DamagedCheckpoint(
+                self.files[0].path,
+                f"{self.files[0].path} does not fit the run it names ({error}). Move it away to start afresh.",
             ) from error
 
     def _snapshot(self, index: int) -> Snapshot:

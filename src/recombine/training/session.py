@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -31,6 +31,7 @@ class Session:
     Args:
         models, setup, seeds, stacked: As for Trainer.
         checkpoints: One file per seed, to go on from and to save to.
+        guard: See Checkpointing.
     """
 
     def __init__(
@@ -41,10 +42,11 @@ class Session:
         checkpoints: Sequence[str | Path] | None = None,
         *,
         stacked: bool = False,
+        guard: Callable[[], None] = lambda: None,
     ) -> None:
         self.trainer = Trainer(models, setup, seeds, stacked=stacked)
         self.evaluator = Evaluator(self.trainer)
-        self.checkpointing = Checkpointing(self.evaluator, checkpoints)
+        self.checkpointing = Checkpointing(self.evaluator, checkpoints, guard)
         self.seconds = 0.0
 
     def run(self, checkpoint_seconds: float = 60.0, progress: bool | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,12 @@ class Keeping:
     Attributes:
         checkpoints: One file per seed; None if nothing is saved.
         seconds: Time between two saves.
+        guard: Called before files are replaced; raises if they may not be any more.
     """
 
     checkpoints: Sequence[str | Path] | None = None
     seconds: float = 60.0
+    guard: Callable[[], None] = lambda: None
 
 
 def train_one(
@@ -43,7 +45,7 @@ def train_one(
 ) -> TrainingResult:
     """Train a model in place from the weights it has; a `Decoder` is left in evaluation mode."""
     keeping = keeping or Keeping()
-    session = Session([model], setup, [check_seed(seed)], keeping.checkpoints)
+    session = Session([model], setup, [check_seed(seed)], keeping.checkpoints, guard=keeping.guard)
     session.run(keeping.seconds, progress)
     return all_finished(session.outcomes())[0]
 
@@ -76,7 +78,7 @@ def train_many(
         raise InputError(f"{len(seeds)} seeds need {len(seeds)} checkpoint files. Got {len(files)}.")
     outcomes: dict[int, TrainingResult | TrainingDiverged] = {}
     for group in _groups(len(seeds), files, together):
-        own = Keeping(None if files is None else [files[i] for i in group], keeping.seconds)
+        own = replace(keeping, checkpoints=None if files is None else [files[i] for i in group])
         found = _train_group(make, setup, [seeds[i] for i in group], own, together, progress)
         outcomes |= dict(zip(group, found))
     return all_finished([outcomes[i] for i in range(len(seeds))])
@@ -99,7 +101,8 @@ def _train_group(
     make: MakeModel, setup: Setup, seeds: list[int], keeping: Keeping, together: bool, progress: bool | None
 ) -> list[TrainingResult | TrainingDiverged]:
     # stacked even if it is one seed: what is left of a batch after a kill is computed as the whole batch was
-    session = Session([make(seed) for seed in seeds], setup, seeds, keeping.checkpoints, stacked=together)
+    models = [make(seed) for seed in seeds]
+    session = Session(models, setup, seeds, keeping.checkpoints, stacked=together, guard=keeping.guard)
     session.run(keeping.seconds, progress)
     if keeping.checkpoints and (len(seeds) > 1 or session.seconds > WORTH_SAVING):
         session.checkpointing.save()  # a kill or a full disk while results are written must not part the seeds

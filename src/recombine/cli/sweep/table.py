@@ -34,14 +34,15 @@ def show_results(
     """All finished runs as a tidy table: CSV on standard output unless saved to a file."""
     from recombine import sweeps
     from recombine.core.errors import InputError
+    from recombine.runs.damage import damage_lines
     from recombine.runs.store import Store
 
     if not folder.is_dir():
         raise InputError(f"There is no folder {folder}. Give the --out of a sweep.")
     whole = sweeps.table(Store(folder), all_settings=every)
     shown = whole.grouped() if group else whole
-    for run_id, why in whole.skipped.items():
-        say(f"left out {run_id}: {why}", err=True)
+    for line in damage_lines(folder, whole.skipped):
+        say(f"left out: {line}", err=True)
     if not whole.rows:
         say(f"note: no run in {folder} is finished.", err=True)
     for path in save or []:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, StoreError
+from recombine.core.files import inside, open_log
 from recombine.sweeps.engines.engine import ENGINES, Event, Job, Lost, Needs
 from recombine.sweeps.engines.wire import decode_event, encode_job
 from recombine.sweeps.engines.worker import receive, send
@@ -100,9 +101,9 @@ class Processes:
     def _log_file(self, slot: int) -> int:
         """Where a worker's output goes; a disk that is full costs the log, not the sweep."""
         if self.log is not None:
-            with contextlib.suppress(OSError):
-                self.log.mkdir(parents=True, exist_ok=True)
-                return os.open(self.log / f"worker-{slot}.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
+            with contextlib.suppress(OSError, StoreError):
+                inside(self.log.parent, self.log.name).mkdir(parents=True, exist_ok=True)
+                return open_log(self.log / f"worker-{slot}.log")
         return subprocess.DEVNULL
 
     def _read(self, worker: _Worker) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from recombine.core.errors import LockHeld, RecombineError, StoreError
+from recombine.core.errors import LockHeld, LockLost, RecombineError, StoreError
 from recombine.core.lock import Lock
 from recombine.diagnostics.request import DiagnosisRequest
 from recombine.runs.config import RunConfig
@@ -98,7 +98,7 @@ def _diagnose(store: Store, config: RunConfig, request: DiagnosisRequest) -> Ans
         lacking = run.lacks(request)
         if not lacking:
             return {**answer, "finished": [run.id], "found": [run.id]}
-        run.diagnose(replace(request, parts=lacking), progress=False)
+        run.diagnose(replace(request, parts=lacking), progress=False, guard=lock.check)
         if run.lacks(request):
             told = (
                 f"The diagnosis kept with run {run.id} was made with other layers or another seed, and has parts that "
@@ -106,6 +106,8 @@ def _diagnose(store: Store, config: RunConfig, request: DiagnosisRequest) -> Ans
             )
             return {**answer, "failed": {run.id: [told, ""]}}
         return {**answer, "finished": [run.id]}
+    except LockLost:
+        return {**answer, "busy": [config.hash]}
     except (RecombineError, MemoryError, RuntimeError, OSError) as error:
         told = str(error) if isinstance(error, RecombineError) else repr(error)
         return {**answer, "failed": {config.hash: [told, traceback.format_exc()]}}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from recombine.core.errors import LockHeld, RecombineError, TrainingDiverged, TrainingInterrupted
+from recombine.core.errors import LockHeld, LockLost, RecombineError, TrainingDiverged, TrainingInterrupted
 from recombine.core.lock import Lock
 from recombine.models.decoders import DECODERS
 from recombine.runs.config import RunConfig
@@ -68,16 +68,16 @@ def train(payload: Mapping[str, Any]) -> Output:
 
 def _train(store: Store, configs: Sequence[RunConfig], options: Options) -> Answer:
     answer: Answer = {"finished": [], "found": [], "failed": {}, "busy": [], "interrupted": False}
-    begun: list[str] = []
+    written: list[str] = []
     try:
         store.train(
             configs,
             device=options["device"],
             checkpoint_seconds=options["checkpoint_seconds"],
             progress=False,
-            begun=begun,
+            written=written,
         )
-    except LockHeld:
+    except (LockHeld, LockLost):  # another process works on them, or took them over while this one slept
         answer["busy"] = [c.hash for c in configs if not store.is_finished(c)]
     except TrainingInterrupted:
         answer["interrupted"] = True
@@ -87,5 +87,5 @@ def _train(store: Store, configs: Sequence[RunConfig], options: Options) -> Answ
         trace = traceback.format_exc()
         answer["failed"] = {c.hash: [by_seed.get(c.seed, told), trace] for c in configs if not store.is_finished(c)}
     answer["finished"] = [c.hash for c in configs if store.is_finished(c)]
-    answer["found"] = [run for run in answer["finished"] if run not in begun]
+    answer["found"] = [run for run in answer["finished"] if run not in written]
     return answer

@@ -1,0 +1,138 @@
+"""run.json: what a finished run says of itself, and whether that can be believed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from recombine.core import plugins
+from recombine.core.errors import DamagedError
+from recombine.core.files import parse_json
+from recombine.core.plugins import PluginState
+from recombine.runs.identity import StoredNames, is_config
+from recombine.runs.layout import RESULTS
+
+FORMAT = "recombine-run-2"
+AGAIN = "Train it again: `recombine train … --force` with its settings, or the sweep that it belongs to."
+
+
+def run_digest(facts: dict[str, Any]) -> str:
+    """What run.json says of itself, so that changes show."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def read_facts(content: bytes, what: str) -> dict[str, Any]:
+    """The facts in a run.json, without their digest.
+
+    Raises:
+        DamagedError: If they are another version's, were changed after the run finished, or make no sense.
+    """
+    facts = parse_json(content, what)
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        found = facts.get("format") if isinstance(facts, dict) else type(facts).__name__
+        raise DamagedError(f"{what} is no run of this version: format {found!r}, expected {FORMAT!r}.")
+    try:
+        unchanged = facts.pop("digest", None) == run_digest(facts)
+    except RecursionError:
+        unchanged = False
+    if not unchanged:
+        raise DamagedError(f"{what} was changed after the run finished. {AGAIN}")
+    lacking = [key for key in SHAPES if key not in facts]
+    if lacking:
+        raise DamagedError(f"{what} lacks {', '.join(lacking)}: it is damaged. {AGAIN}")
+    wrong = [key for key, fits in (*SHAPES.items(), *OPTIONAL.items()) if key in facts and not fits(facts[key])]
+    if wrong:
+        raise DamagedError(f"{what} has no sensible {', '.join(wrong)}: it is damaged. {AGAIN}")
+    return facts
+
+
+def check_belongs(facts: dict[str, Any], run: str, what: str, names: StoredNames) -> None:
+    """Raise a DamagedError unless the facts are about this run: by what they say, and by their configuration.
+
+    Settings of a plug-in that is not here cannot be checked: then what they say counts.
+    """
+    if facts["run"] != run:
+        raise DamagedError(f"{what} belongs to run {facts['run']}, not to {run}. {AGAIN}")
+    if not names.match(facts["config"], run, facts.get("name")) and not lacks_plugin(facts):
+        raise DamagedError(f"{what} has the configuration of another run than {run}. {AGAIN}")
+
+
+def lacks_plugin(facts: dict[str, Any]) -> bool:
+    """Whether a plug-in that the run was made with is not here."""
+    return PluginState.MISSING in plugins.states(plugins.recorded(facts)).values()
+
+
+def _are_numbers(values: Iterable[Any]) -> bool:
+    """Whether all are finite numbers that fit into 64 bits; a None is one that is unknown."""
+    return all(
+        one is None
+        or (type(one) is float and -math.inf < one < math.inf)
+        or (type(one) is int and -(2**63) <= one < 2**63)
+        for one in values
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return value is not None and _are_numbers((value,))
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def is_summary(value: Any) -> bool:
+    """Whether something is a mapping to numbers, of which some may be unknown."""
+    return isinstance(value, dict) and _are_numbers(value.values())
+
+
+def _is_described(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(by_factor, dict)
+        and all(
+            isinstance(numbers, list) and None not in numbers and _are_numbers(numbers)
+            for numbers in by_factor.values()
+        )
+        for by_factor in value.values()
+    )
+
+
+def _is_digests(value: Any) -> bool:
+    return (
+        isinstance(value, dict) and all(isinstance(one, str) for one in value.values()) and value.keys() >= set(RESULTS)
+    )
+
+
+def _is_grid(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(value.get(key), list) and all(map(_is_count, value[key])) for key in ("held_out", "available")
+    )
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+SHAPES: dict[str, Callable[[Any], bool]] = {
+    "run": _is_text,
+    "config": is_config,
+    "summary": is_summary,
+    "steps": _is_count,
+    "loss_names": _is_texts,
+    "described": _is_described,
+    "seconds": _is_number,
+    "finished": _is_text,
+    "device": _is_text,
+    "files": _is_digests,
+}
+OPTIONAL: dict[str, Callable[[Any], bool]] = {"name": _is_text, "grid": _is_grid, "versions": _is_mapping}
