@@ -2,36 +2,69 @@
 
     python -m tools.publish_results reproduction docs/results/quick
 
-Runs, arrays and PDFs stay behind. Verdicts can be derived again from the rows, and a test does so.
+Every study whose rows are complete is copied, so that results can be published while other studies are still running.
+Runs, arrays and PDFs stay behind. Verdicts can be derived again from the rows, and a test does so. The page above them,
+which shows all profiles side by side, is written too.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from recombine.core.errors import StoreError
 from recombine.core.files import write_text
+from recombine.studies.framework.edition_2 import CLAIMS
+from recombine.studies.framework.output import Output
+from recombine.studies.framework.profiles import PROFILES
+from recombine.studies.framework.reproduce import lacking
 from recombine.studies.framework.study import discover, natural
+
+PROFILE_ORDER = ("quick", "standard", "paper")
+OVERVIEW = "<!-- written by `python -m tools.publish_results`: do not edit below -->\n"
 
 
 def publish(source: Path, target: Path) -> None:
     """Replace what is in `target` by the results in `source`."""
+    about = json.loads((source / "reproduce.json").read_text())
+    output = Output(source, about["profile"])
+    complete = [key for key in output.studies() if _is_complete(output, key)]
     for name in ("tables", "figures"):
         shutil.rmtree(target / name, ignore_errors=True)
-    for pattern in ("claims.json", "reproduce.json", "tables/*", "figures/*.png"):
-        for path in source.glob(pattern):
-            place = target / path.relative_to(source)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, place)
-    about = json.loads((target / "reproduce.json").read_text())
+    results = [result for key in complete for result in discover()[key].results]
+    for path in _files(source, complete, results):
+        place = target / path.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, place)
+    claims = [row for row in output.claims() if row["study"] in complete]
     for call in about["calls"]:
         call["command"] = _elsewhere(call["command"])
+    about["lacking"] = lacking(Output(target, about["profile"]), PROFILES[about["profile"]])
     write_text(target / "reproduce.json", json.dumps(about, indent=2) + "\n")
+    write_text(target / "claims.json", json.dumps(claims, indent=2) + "\n")
     write_text(target / "README.md", page(target))
+
+
+def _is_complete(output: Output, key: str) -> bool:
+    """Whether all rows of a study are there and unchanged; a study that is being written is not."""
+    try:
+        output.load(key)
+    except (StoreError, OSError):
+        return False
+    return key in discover()
+
+
+def _files(source: Path, studies: Iterable[str], results: Iterable[str]) -> list[Path]:
+    """Tables and small figures of some studies, and what they are of."""
+    tables = [path for key in studies for path in sorted(source.glob(f"tables/{key}[.-]*"))]
+    figures = [path for path in source.glob("figures/*.png") if any(_is_of(path.name, result) for result in results)]
+    return [source / "reproduce.json", *tables, *sorted(figures)]
 
 
 def _elsewhere(command: str) -> str:
@@ -53,6 +86,7 @@ def page(folder: Path) -> str:
     lines = [
         f"# Results of the {about['profile']} profile",
         "",
+        *_partial(about.get("lacking", {})),
         f"Sizes are those of the profile ([reproduce](../../reproduce.md)). {_origin(made)}",
         "",
         *map(_call_line, made),
@@ -66,6 +100,7 @@ def page(folder: Path) -> str:
         "|---|---|---|---|---|---|---|",
         *map(_claim_line, claims),
         "",
+        *_widths(folder),
         "## Figures",
     ]
     figures = sorted(path.name for path in (folder / "figures").glob("*.png"))
@@ -75,6 +110,66 @@ def page(folder: Path) -> str:
             lines += ["", f"### {', '.join(study.results)}: {study.title}", ""]
             lines += [f"![{Path(name).stem.replace('_', ' ')}](figures/{name})" for name in ours]
     return "\n".join(lines) + "\n"
+
+
+def _partial(missing: dict[str, str]) -> list[str]:
+    """What is lacking, if anything is."""
+    if not missing:
+        return []
+    told = ", ".join(f"`{study}` ({what})" for study, what in missing.items())
+    return [f"**Partial.** These studies are not, or not with all seeds, among the results: {told}.", ""]
+
+
+def _widths(folder: Path) -> list[str]:
+    """Whether networks of the paper's width agree with the narrower ones that decide."""
+    rows = [row for path in sorted(folder.glob("tables/*-width_check.csv")) for row in _table(path)]
+    if not rows:
+        return []
+    apart = [row for row in rows if row["same_side"] != "True"]
+    told = "; ".join(
+        f"{r['part']}, seed {r['seed']}: {float(r['value_narrow']):.3g} at width {r['narrow']}, "
+        f"{float(r['value_wide']):.3g} at width {r['wide']}"
+        for r in apart
+    )
+    rest = f" The others: {told}." if apart else ""
+    return [
+        "## Widths",
+        f"Some seeds were trained at the paper's width too. Of {len(rows)} numbers of claims, {len(rows) - len(apart)} "
+        f"lie on the same side of their threshold at both widths.{rest}",
+        "",
+    ]
+
+
+def _table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def overview(results: Path) -> str:
+    """The verdicts of all published profiles side by side, from their files alone."""
+    found = {name: json.loads((results / name / "claims.json").read_text())
+             for name in PROFILE_ORDER if (results / name / "claims.json").is_file()}  # fmt: skip
+    if not found:
+        return ""
+    verdicts = {name: {row["claim"]: row for row in rows} for name, rows in found.items()}
+    partial = {name: json.loads((results / name / "reproduce.json").read_text()).get("lacking") for name in found}
+    heads = [f"[{name}]({name}/README.md){' (partial)' if partial[name] else ''}" for name in found]
+    lines = ["", f"| claim | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
+    for claim, text in ((claim.id, claim.text) for claim in CLAIMS.values()):
+        cells = [_short(verdicts[name].get(claim)) for name in found]
+        lines.append(f"| {claim}: {text} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _short(row: dict[str, Any] | None) -> str:
+    return "–" if row is None else f"**{row['verdict']}** ({row['decided_by']}, {row['n_seeds']} seeds)"
+
+
+def write_overview(results: Path) -> None:
+    """Put the overview below the marker of the page above the profiles."""
+    main = results / "README.md"
+    text = main.read_text(encoding="utf-8") if main.is_file() else "# Results\n\n"
+    write_text(main, text.partition(OVERVIEW)[0] + OVERVIEW + overview(results))
 
 
 def _origin(calls: list[dict[str, Any]]) -> str:
@@ -127,3 +222,4 @@ def _claim_line(row: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     publish(Path(sys.argv[1]), Path(sys.argv[2]))
+    write_overview(Path(sys.argv[2]).parent)

@@ -3,7 +3,9 @@
 import json
 
 import pytest
-from tools.publish_results import page, publish
+from tools.publish_results import overview, page, publish, write_overview
+
+from recombine.studies.framework.output import FORMAT
 
 CALL = {
     "command": "recombine reproduce all --profile standard --out /somewhere/else --seeds 2",
@@ -21,7 +23,7 @@ CALL = {
 def published(tmp_path, *calls) -> str:
     source, target = tmp_path / "source", tmp_path / "target"
     source.mkdir()
-    about = {"format": "recombine-reproduce-1", "profile": "standard", "calls": list(calls)}
+    about = {"format": FORMAT, "profile": "standard", "calls": list(calls)}
     (source / "reproduce.json").write_text(json.dumps(about))
     (source / "claims.json").write_text("[]")
     publish(source, target)
@@ -34,6 +36,8 @@ def published(tmp_path, *calls) -> str:
 def test_one_call_is_named_as_it_was(tmp_path, word):
     text = published(tmp_path, {**CALL, "command": CALL["command"].replace("--out /somewhere/else", word)})
     assert text.startswith("# Results of the standard profile")
+    assert "**Partial.**" in text
+    assert "`landscapes` (no rows)" in text
     assert "All 10 runs were trained in one call" in text
     assert "recombine reproduce all --profile standard --out" in text
     assert "seeds 100 … 101" in text
@@ -49,3 +53,31 @@ def test_several_calls_are_all_named_and_those_that_trained_nothing_are_not(tmp_
     assert text.count("- `recombine reproduce") == 3
     assert "times were not recorded" in text
     assert "it was killed" in text
+
+
+def test_widths_that_disagree_are_named(tmp_path):
+    published(tmp_path, CALL)
+    folder = tmp_path / "target"
+    (folder / "tables").mkdir()
+    (folder / "tables" / "volume-width_check.csv").write_text(
+        "part,seed,narrow,wide,value_narrow,value_wide,same_side\n"
+        "C6.bump,100,32,64,0.4,0.3,True\nC6.ramp,100,32,64,0.4,0.02,False\n"
+    )
+    text = page(folder)
+    assert "Of 2 numbers of claims, 1 lie" in text
+    assert "C6.ramp, seed 100: 0.4 at width 32, 0.02 at width 64" in text
+
+
+def test_profiles_stand_side_by_side(tmp_path):
+    assert overview(tmp_path) == ""
+    row = {"claim": "C6", "verdict": "reproduced", "decided_by": "ramp", "n_seeds": 16}
+    for name, missing in (("standard", {}), ("quick", {"volume": "1 of 3 seeds"})):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "claims.json").write_text(json.dumps([row]))
+        (tmp_path / name / "reproduce.json").write_text(json.dumps({"lacking": missing}))
+    write_overview(tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert "| claim | [quick](quick/README.md) (partial) | [standard](standard/README.md) |" in text
+    assert "| **reproduced** (ramp, 16 seeds) | **reproduced** (ramp, 16 seeds) |" in text
+    write_overview(tmp_path)
+    assert (tmp_path / "README.md").read_text() == text

@@ -61,7 +61,11 @@ def test_a_study_runs_and_draws_and_judges_from_saved_rows(key, out, tmp_path):
         assert saved[verdict["claim"]] == {**verdict, "study": key, "profile": "smoke"}
 
 
-@pytest.mark.parametrize("key", STUDIES)
+SAMPLE = ("superpositions", "rendering", "few_shot", "scaling", "never_lit")
+SOME_ARE_LONG = [pytest.param(key, marks=() if key in SAMPLE else pytest.mark.long) for key in STUDIES]
+
+
+@pytest.mark.parametrize("key", SOME_ARE_LONG)
 def test_a_study_goes_on_without_the_runs_that_failed(key, out):
     study, profile = STUDIES[key], PROFILES["smoke"]
     Preparation(Store(out / "runs"), SweepOptions("in-process")).runs_of(study, profile, SEEDS)
@@ -217,6 +221,35 @@ def test_rows_of_another_edition_or_training_code_are_computed_again(out):
         assert output.saved(study, whole["runs"], whole["seeds"]) is None
         assert call("S3", out=out).exit_code == 0
         assert json.loads(main.read_text()) == whole
+
+
+def test_published_rows_give_the_verdicts_again(out, tmp_path):
+    from tools.publish_results import page, publish
+
+    from tests.studies.test_results import check_published
+
+    for key in ("R6", "S3"):
+        call(key, out=out)
+    target = tmp_path / "smoke"
+    publish(out, target)
+    assert "C6" in check_published(target)
+    assert not (target / "arrays").exists()
+    mine = tmp_path / "half"
+    shutil.copytree(out, mine, ignore=shutil.ignore_patterns("runs"))
+    (mine / "tables" / "volume-warp.csv").unlink()  # as if it were being written
+    publish(mine, target)
+    assert "C6" not in check_published(target)
+    assert "`volume` (no rows)" in page(target)
+    assert (target / "tables" / "code_widths-scores.csv").is_file()
+
+
+def test_what_is_not_the_whole_profile_is_called_partial(tmp_path):
+    done = call("S3", "--json", "--seeds", "1", out=tmp_path)
+    report = json.loads(done.stdout)
+    assert report["lacking"]["code_widths"] == "1 of 2 seeds"
+    assert report["lacking"]["landscapes"] == "no rows"
+    assert json.loads((tmp_path / "reproduce.json").read_text())["lacking"] == report["lacking"]
+    assert "Partial" in call("S3", "--seeds", "1", out=tmp_path).output
 
 
 def test_a_dry_run_lists_runs_and_writes_nothing(tmp_path):

@@ -4,12 +4,18 @@ import json
 from pathlib import Path
 
 import pytest
+from tools.publish_results import OVERVIEW, overview, page
 
 from recombine.studies.framework import edition_1
+from recombine.studies.framework.output import Output
+from recombine.studies.framework.reproduce import judged, listed, reasons
+from recombine.studies.framework.study import discover, undiagnosed
 from recombine.studies.framework.verdicts import Evidence, judge_by_intervals
 
-PILOT = Path(__file__).parents[2] / "docs" / "results" / "pilot"
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+PILOT = RESULTS / "pilot"
 COMMITTED = {row["claim"]: row for row in json.loads((PILOT / "claims.json").read_text())}
+PUBLISHED = [path.parent for path in RESULTS.glob("*/reproduce.json") if path.parent != PILOT]
 
 pytestmark = pytest.mark.quick
 
@@ -28,3 +34,30 @@ def test_the_pilots_verdicts_follow_from_its_numbers(claim):
         assert ours["verdict"] == theirs["verdict"]
         assert ours["threshold"] == theirs["threshold"]
         assert ours["interval"] == pytest.approx(theirs["interval"], rel=1e-8)
+
+
+def check_published(folder: Path) -> list[str]:
+    """Derive every verdict of a folder of results again from its rows; returns the claims."""
+    output = Output(folder, json.loads((folder / "reproduce.json").read_text())["profile"])
+    committed = {row["claim"]: row for row in json.loads((folder / "claims.json").read_text())}
+    found = []
+    for key in output.studies():
+        study, part = discover()[key], output.load(key, arrays=False)
+        verdicts = judged(study, part, output.seeds_of(key), listed(reasons(part)), listed(undiagnosed(part)))
+        for verdict in verdicts:
+            expected = committed[verdict["claim"]]
+            assert json.loads(json.dumps(verdict)) == {name: expected[name] for name in verdict}, verdict["claim"]
+            found.append(verdict["claim"])
+    assert sorted(found) == sorted(committed)
+    return found
+
+
+@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+def test_published_verdicts_follow_from_the_rows_beside_them(folder):
+    assert check_published(folder)
+    assert (folder / "README.md").read_text(encoding="utf-8") == page(folder)
+
+
+def test_the_overview_is_that_of_the_published_profiles():
+    below = (RESULTS / "README.md").read_text(encoding="utf-8").partition(OVERVIEW)[2]
+    assert below == overview(RESULTS)

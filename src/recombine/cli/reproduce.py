@@ -122,6 +122,11 @@ def _show(report: Report) -> None:
         f"\n{len(report.figures) // 2} figures in {report.out / 'figures'}, rows in {report.out / 'tables'}, "
         f"verdicts in {report.out / 'claims.json'}. Took {report.total_seconds / 60:.1f} minutes."
     )
+    if report.lacking:
+        say(
+            f"Partial, {len(report.lacking)} studies are not those of the whole profile: "
+            + ", ".join(f"{study} ({what})" for study, what in report.lacking.items())
+        )
     for name, why in report.failed.items():
         say(f"failed: {name}: {why}", err=True)
 

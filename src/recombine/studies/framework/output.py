@@ -127,6 +127,10 @@ class Output:
         """Run → digest of its weights, of finished runs."""
         return {c.hash: self.store.facts(c.hash)["files"]["model/model.safetensors"] for c in configs}
 
+    def studies(self) -> list[str]:
+        """Studies that have saved rows."""
+        return sorted(path.stem for path in (self.root / "tables").glob("*.json"))
+
     def seeds_of(self, key: str) -> list[int]:
         """The seeds of a study's saved rows."""
         return [int(seed) for seed in read_json(self._sidecar(key))["seeds"]]

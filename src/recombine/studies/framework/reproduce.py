@@ -42,6 +42,7 @@ class Report:
         seconds: Study → time it took, training included.
         total_seconds: Of the whole call.
         failed: What went wrong: run or study → why.
+        lacking: Study → what the folder lacks of the whole profile.
     """
 
     out: Path
@@ -51,6 +52,7 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     total_seconds: float = 0.0
     failed: dict[str, str] = field(default_factory=dict)
+    lacking: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -60,6 +62,7 @@ class Report:
             "seconds": self.seconds,
             "total_seconds": self.total_seconds,
             "failed": self.failed,
+            "lacking": self.lacking,
         }
 
 
@@ -108,9 +111,21 @@ def reproduce(
     finally:
         report.total_seconds = round(time.perf_counter() - begun, 1)
         call.update(ended=_now(), seconds=report.total_seconds, trained=preparation.trained)
-        output.write_about({"calls": calls})
+        report.lacking = lacking(output, profile)
+        output.write_about({"calls": calls, "lacking": report.lacking})
     report.claims = output.claims()
     return report
+
+
+def lacking(output: Output, profile: Profile) -> dict[str, str]:
+    """What the folder lacks of the whole profile: study → how much of it is there; empty if it is complete."""
+    there = {key: len(output.seeds_of(key)) for key in output.studies()}
+    found = {}
+    for key in discover():
+        wanted = len(profile.seeds_of(key))
+        if there.get(key, 0) < wanted:
+            found[key] = f"{there[key]} of {wanted} seeds" if key in there else "no rows"
+    return found
 
 
 def check_training_code(calls: Sequence[Mapping[str, Any]]) -> None:

@@ -181,7 +181,9 @@ def plot(part: PartResult) -> dict[str, Figure]:
         ax.set_title(title, fontsize=9)
         tidy(ax)
     axes[0].set_ylabel("unseen pairs in the right place", fontsize=SMALL)
-    axes[0].legend(frameon=False, fontsize=7, loc="lower left")
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False, fontsize=SMALL
+    )
     coverage = part.facts["coverage"]
     shares = ", ".join(f"{HOLDOUTS[key.split('/')[1]]} {value:.0%}" for key, value in list(coverage.items())[:2])
     figure.supxlabel(
