@@ -50,3 +50,18 @@ def test_roles_are_told_for_each_term():
         [Does.NOTHING, Does.MOVES],
     ]
     assert str(roles).splitlines()[1].startswith("term 1: 0 does nothing; 1 moves it (-2 … +2 rows)")
+
+
+def test_what_never_moves_does_not_hide_a_movement():
+    """A term may draw a part of the background, which the background takes off again."""
+    composer = FactorComposer((7, 2), (12, 12))
+    with torch.no_grad():
+        for parameter in composer.parameters():
+            parameter.zero_()
+        for value in range(7):
+            composer.kernels[0][value, 0, 6, 6] -= 1
+            composer.kernels[0][value, 0, 6, 3 + value] += 1
+        composer.kernels[0][:, 0, 1:3, 1:11] += 0.5
+    role = roles_of(composer).of("0")
+    assert role.does is Does.MOVES
+    assert role.shifts == [(shift, 0) for shift in range(-3, 4)]

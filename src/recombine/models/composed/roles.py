@@ -2,7 +2,8 @@
 
 For each term one factor runs over its values while the others stay at their middle ones. What changes is compared with
 the simplest explanations, each fitted to the picture of the middle value: a gain for all channels, a gain per channel,
-a shift by whole pixels. The first one that explains the change is the role; if none does, the factor draws.
+a shift by whole pixels of all that is not static. The first one that explains the change is the role; if none does, the
+factor draws.
 """
 
 from __future__ import annotations
@@ -111,7 +112,9 @@ def _role(term: int, factor: str, pictures: Float[Tensor, "value channel row col
     share = float(change / energy) if energy > 0 else 0.0
     gains = _gains(pictures, reference)
     one = _gains(pictures.flatten(1).unsqueeze(1), reference.flatten().unsqueeze(0))
-    shifts, moved = _shifted(pictures, reference)
+    static = pictures.median(0).values  # what never moves may be a part of the background that the term draws
+    candidates = [_shifted(pictures - still, reference - still, still) for still in (torch.zeros_like(static), static)]
+    shifts, moved = min(candidates, key=lambda found: float((pictures - found[1]).square().mean()))
     left = {
         Does.SCALES: (pictures - one[..., None, None] * reference).square().mean(),
         Does.TINTS: (pictures - gains[..., None, None] * reference).square().mean(),
@@ -132,9 +135,13 @@ def _gains(
 
 
 def _shifted(
-    pictures: Float[Tensor, "value channel row column"], reference: Float[Tensor, "channel row column"]
+    pictures: Float[Tensor, "value channel row column"],
+    reference: Float[Tensor, "channel row column"],
+    static: Float[Tensor, "channel row column"],
 ) -> tuple[list[tuple[int, int]], Float[Tensor, "value channel row column"]]:
     """For each picture the shift (columns, rows) of the reference that is nearest to it, and the reference so shifted.
+
+    What is static was taken off both, and is added to the shifted reference.
 
     What is shifted beyond the border is gone, and zeros come in: no picture wraps around.
     """
@@ -158,4 +165,4 @@ def _shifted(
         to = [slice(max(at, 0), side + min(at, 0)) for at, side in ((r, rows), (c, columns))]
         of = [slice(max(-at, 0), side + min(-at, 0)) for at, side in ((r, rows), (c, columns))]
         moved[value, :, to[0], to[1]] = reference[:, of[0], of[1]]
-    return shifts, moved
+    return shifts, moved + static
