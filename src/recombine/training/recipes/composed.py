@@ -18,7 +18,7 @@ class ComposedRecipe(Training):
     epochs: Count = 100
     steps: Count | None = 2000
     batch: Count = 32
-    learning_rate: Positive = 1e-2
+    learning_rate: Positive = 2e-2
     optimizer: dict[str, Any] = Field(default={"kind": "adam"}, validate_default=True)
     schedule: Literal["constant", "cosine"] = "cosine"
     warmup: Share = 0.15
