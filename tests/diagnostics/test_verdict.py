@@ -14,8 +14,9 @@ from torch import nn
 import recombine as rc
 from recombine.diagnostics.cells.evidence import gather_evidence
 from recombine.diagnostics.cells.thresholds import THRESHOLDS
-from recombine.diagnostics.verdict import Undecided, Verdict, VerdictKind, judge
+from recombine.diagnostics.verdict import FactorValues, Undecided, Verdict, VerdictKind, judge
 from recombine.diagnostics.verdict.judge import wilson
+from recombine.diagnostics.verdict.sentence import sentence
 
 SPACE = rc.FactorSpace(x=12, y=12)
 HOLE = rc.holdouts.centre(SPACE, 4, 8)
@@ -177,6 +178,34 @@ def test_the_whole_bank(half):
     assert not any(one.without_gap for one in found)
     named = [one.factors_right for one in found if one.factors_right is not None]
     assert sum(named) >= 0.95 * len(named)
+
+
+def test_a_draw_of_many_unseen_cells_says_of_how_many(monkeypatch):
+    whole = judged(sums())
+    assert whole.drawn_from is None
+    assert "drawn_from" not in whole.to_json()
+    monkeypatch.setattr("recombine.diagnostics.cells.evidence.MOST_CELLS", 10)
+    drawn = judged(sums())
+    assert (drawn.kind, drawn.unseen_cells, drawn.drawn_from) == (whole.kind, 10, HOLE.n_ood)
+    assert drawn.interval[1] > whole.interval[1]  # fewer cells tell less
+    assert f"drawn from {HOLE.n_ood}" in drawn.sentence
+    assert Verdict.from_json(drawn.to_json()).drawn_from == HOLE.n_ood
+
+
+def test_the_sentence_says_which_factors_compose():
+    def said(x, y, kind=VerdictKind.FAILS):
+        rows = (FactorValues("x", x, 1.0, x <= 0.5), FactorValues("Y", y, 1.0, y <= 0.5))
+        return sentence(replace(judged(sums()), kind=kind, factors=rows))
+
+    assert "x composes" in said(0.98, 0.1)
+    assert "Y does not (10 %)" in said(0.98, 0.1)
+    assert "compose" not in said(0.52, 0.48)  # no factor is clearly better than the other
+    assert "compose" not in said(0.1, 0.1)
+
+
+def test_other_scales_are_told_to_the_user():
+    found = diagnosed(20 * TRUTH + 3, target=SCENE).verdict
+    assert (found.kind, found.reason) == (VerdictKind.UNDECIDED, Undecided.DIFFERENT_SCALES)
 
 
 def test_thresholds_matter():

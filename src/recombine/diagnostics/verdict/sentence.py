@@ -109,23 +109,20 @@ def _undecided(verdict: Verdict) -> str:
 
 
 def _factors(verdict: Verdict) -> str:
-    """Which factors are right and which fail, if both occur."""
+    """Which factors are right and which fail, if both occur and their shares are clearly apart."""
+    learnt = verdict.kind is VerdictKind.NOT_LEARNT
+    shares = {row.factor: row.trained if learnt else row.unseen for row in verdict.factors}
     fails = [row.factor for row in verdict.factors if row.fails]
     works = [row.factor for row in verdict.factors if not row.fails]
     if not fails or not works:
         return ""
-    one = len(works) == 1
-    if verdict.kind is VerdictKind.NOT_LEARNT:
-        return f"{joined(works).capitalize()} {'is' if one else 'are'} learnt, {joined(fails)} {_be(fails)} not."
-    return f"{joined(works)} {'composes' if one else 'compose'}, {joined(fails)} {_do(fails)} not."
-
-
-def _be(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
-
-
-def _do(names: Sequence[str]) -> str:
-    return "does" if len(names) == 1 else "do"
+    if min(shares[name] for name in works) - max(shares[name] for name in fails) < verdict.thresholds.excess:
+        return ""
+    right, wrong = (joined([percent(shares[name]) for name in names]) for names in (works, fails))
+    of = f"right value in {right} of the {'trained' if learnt else 'unseen'} outputs"
+    verbs = [("is learnt", "are learnt"), ("is", "are")] if learnt else [("composes", "compose"), ("does", "do")]
+    first, second = (pair[len(names) > 1] for pair, names in zip(verbs, (works, fails), strict=True))
+    return f"{joined(works)} {first} ({of}), {joined(fails)} {second} not ({wrong})."
 
 
 _SENTENCES: dict[VerdictKind, Callable[[Verdict], str]] = {
