@@ -147,12 +147,21 @@ def test_files_that_are_no_diagnosis_of_the_run_are_refused(copy):
 
 def test_a_run_that_cannot_be_diagnosed_is_told_and_the_others_go_on(copy):
     first, second = configs("seed=0..1")
-    (copy / first.hash / "model" / "model.safetensors").write_bytes(b"junk")
+    shutil.rmtree(copy / first.hash / "diagnosis")
+    (copy / first.hash / "diagnosis").write_text("in the way")
     result = sweep([first, second], copy, diagnose=BOTH)
     assert [failure.run for failure in result.undiagnosed] == [first.hash]
     assert result.failed == []
     assert result.diagnosed == [second.hash]
     assert first.hash in (result.undiagnosed[0].log or "")
+
+
+def test_a_run_whose_weights_are_damaged_is_trained_and_diagnosed_again(copy):
+    first, second = configs("seed=0..1")
+    (copy / first.hash / "model" / "model.safetensors").write_bytes(b"junk")
+    result = sweep([first, second], copy, diagnose=BOTH)
+    assert (result.trained, result.undiagnosed) == ([first.hash], [])
+    assert sorted(result.diagnosed) == sorted([first.hash, second.hash])
 
 
 def test_a_diagnosis_of_other_settings_is_not_replaced_by_less(copy):
