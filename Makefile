@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo reproduce test test-long lint bench fault-test docs docs-serve clean
+.PHONY: demo reproduce test test-long lint bench fault-test fuzz docs docs-serve clean
 
 demo: $(READY)
 	$(BIN)/recombine demo --out demo
@@ -35,6 +35,10 @@ bench: $(READY)
 fault-test: $(READY)
 	$(BIN)/python -m tests.sweeps.faults --drivers 100 --workers 100 --runs 60 --steps 3000
 	$(BIN)/python -m tests.sweeps.command_faults --kills 50
+
+# Generated command lines, files, folders and models: no traceback, no hang, nothing left behind (at most 20 minutes)
+fuzz: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --cases 10000 --processes 500 --workers 2 --minutes 20
 
 # torch comes first and by its exact version: a range would take a build with several GB of GPU libraries.
 $(READY): pyproject.toml constraints.txt

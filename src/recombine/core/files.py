@@ -18,7 +18,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from recombine.core.errors import DamagedError, StoreError
+from recombine.core.errors import DamagedError, InputError, StoreError
+from recombine.core.limits import check_yaml_nodes, check_yaml_size
 
 METADATA = "recombine"
 MOST_TEXT = 2**27  # bytes of a JSON file that is read
@@ -158,7 +159,14 @@ def read_config(path: Path) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        check_yaml_size(path.stat().st_size, str(path))
+        text = path.read_text(encoding="utf-8")
+        root = yaml.compose(text, yaml.SafeLoader)
+        if root is not None:
+            check_yaml_nodes(root, str(path))
+        return yaml.safe_load(text)
+    except InputError:
+        raise
     except FileNotFoundError:
         raise StoreError(f"{path} is missing.") from None
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:

@@ -25,6 +25,7 @@ from recombine.core.encodings import ENCODINGS
 from recombine.core.errors import InputError, Problem
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import HOLDOUTS
+from recombine.core.limits import BYTES_PER_CELL, check_memory, check_sizes
 from recombine.core.registry import Family, check_nesting, nearest, reading_stored
 from recombine.core.scenes import SCENES, Scene
 from recombine.core.task import Task
@@ -49,6 +50,8 @@ DEFAULTS: dict[str, Any] = {
     "training": {"kind": "paper"},
     "seed": 0,
 }
+CERTAINLY_FITS = 1024  # a size of a decoder up to which it is built without an estimate
+STATES = 4  # numbers kept per weight while training: itself, its gradient and two running averages
 
 
 @dataclass(frozen=True)
@@ -144,9 +147,11 @@ class RunConfig:
         return plugins.hashes(names)
 
     def task(self) -> Task:
-        """The task it describes; a hold-out that does not fit is an error."""
+        """The task it describes; a hold-out that does not fit, or a grid larger than the memory, is an error."""
+        check_sizes(self.encoding, "encoding")
         scene_config = {k: v for k, v in self.scene.items() if k != "factors"}
         space = FactorSpace.from_config(self.scene["factors"])
+        check_memory(BYTES_PER_CELL * len(space), f"A grid of {len(space)} cells", "scene.factors")
         decoder = cast("type[Decoder]", DECODERS.components[self.decoder["kind"]])
         return Task(
             SCENES.build(scene_config, space),
@@ -157,8 +162,19 @@ class RunConfig:
         )
 
     def model(self, task: Task | None = None) -> Decoder:
-        """The decoder it describes, with its seed's initial weights."""
-        return DECODERS.build(self.decoder, task or self.task()).initialize(self.seed)
+        """The decoder it describes, with its seed's initial weights.
+
+        Raises:
+            InputError: if it would need more memory than the machine has.
+        """
+        check_sizes(self.decoder, "decoder")
+        task = task or self.task()
+        if any(isinstance(size, int) and size > CERTAINLY_FITS for size in self.decoder.values()):
+            with torch.device("meta"):  # shapes only: nothing is allocated
+                counted = DECODERS.build(self.decoder, task)
+            size = sum(part.nbytes for part in (*counted.parameters(), *counted.buffers()))
+            check_memory(STATES * size, "Weights, gradients and the optimizer's state", "decoder")
+        return DECODERS.build(self.decoder, task).initialize(self.seed)
 
     def check(self) -> None:
         """Raise if its parts do not fit together: what only shows when they are built."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from recombine.core.errors import InputError
+from recombine.core.limits import check_yaml_nodes, check_yaml_size
 
 PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
@@ -48,7 +49,11 @@ def read_yaml(path: Path, problems: Problems) -> Node | None:
     import yaml
 
     try:
+        check_yaml_size(path.stat().st_size, str(path))
         text = path.read_text(encoding="utf-8")
+    except InputError as error:
+        problems.add("", str(error))
+        return None
     except (OSError, ValueError) as error:
         problems.add("", f"The specification {path} cannot be read: {error}.")
         return None
@@ -56,9 +61,14 @@ def read_yaml(path: Path, problems: Problems) -> Node | None:
         loader = yaml.SafeLoader(text)
         try:
             root = loader.get_single_node()
-            return None if root is None else _node(root, loader, problems, 0)
+            if root is None:
+                return None
+            check_yaml_nodes(root, str(path))
+            return _node(root, loader, problems, 0)
         finally:
             loader.dispose()
+    except InputError as error:
+        problems.add("", str(error))
     except yaml.MarkedYAMLError as error:
         place = "" if error.problem_mark is None else _place(error.problem_mark)
         problems.add(place, f"{path} is no YAML: {error.problem}.")
