@@ -192,7 +192,8 @@ def test_a_file_runs_no_code(tmp_path):
         (["decoder.depth=2,x", "encoding.kind=bmp"], "'decoder.depth=2,x': The 'decoder.depth' parameter"),
         (["decoder.depth=2,x", "encoding.kind=bmp"], "'encoding.kind=bmp': There is no encoding of kind 'bmp'"),
         (["decoder.kind=mlp", "training.kind=low_rank"], "needs a FactorRenderer"),
-        (["decoder.width=1000000000"], "does not fit into memory"),
+        (["decoder.width=1000000000"], "must be at most"),
+        (["decoder.kind=mlp", "decoder.width=900000"], "would need"),
     ],
 )
 def test_bad_words_say_what(words, message):
