@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from recombine.diagnostics.request import DiagnosisRequest
     from recombine.diagnostics.verdict.over_runs import verdict_over
     from recombine.models import decoders
+    from recombine.models.adapted import adapt
     from recombine.report.diagnoses import report_diagnoses
     from recombine.report.notebook import explore
     from recombine.runs import store
@@ -52,6 +53,7 @@ _HOME = {
     "RunConfig": "recombine.runs.config",
     "Store": "recombine.runs.store",
     "Task": "recombine.core.task",
+    "adapt": "recombine.models.adapted",
     "diagnose": "recombine.diagnostics.diagnose",
     "explore": "recombine.report.notebook",
     "load_run": "recombine.runs.store",
@@ -78,10 +80,10 @@ _MODULES = {
 }
 
 __all__ = [
-    "Diagnosis", "DiagnosisRequest", "FactorSpace", "Run", "RunConfig", "Store", "Task", "__version__", "decoders",
-    "diagnose", "diagnostics", "encodings", "errors", "explore", "factors", "figures", "holdouts", "load_run",
-    "recipe", "report_diagnoses", "scenes", "score", "store", "sweeps", "train", "train_seeds", "training", "use",
-    "verdict_over",
+    "Diagnosis", "DiagnosisRequest", "FactorSpace", "Run", "RunConfig", "Store", "Task", "__version__", "adapt",
+    "decoders", "diagnose", "diagnostics", "encodings", "errors", "explore", "factors", "figures", "holdouts",
+    "load_run", "recipe", "report_diagnoses", "scenes", "score", "store", "sweeps", "train", "train_seeds",
+    "training", "use", "verdict_over",
 ]  # fmt: skip
 
 

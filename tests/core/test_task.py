@@ -62,7 +62,7 @@ def test_a_task_knows_which_cells_its_scene_has():
     assert (task.holdout.n_id, task.holdout.n_ood, task.holdout.n_unavailable) == (63 - 9 - 1, 8, 2)
     assert HELD.n_unavailable == 0
     scene.available = ~HELD.mask
-    with pytest.raises(InputError, match="no OOD cell is left"):
+    with pytest.raises(InputError, match="are unavailable"):
         Task(scene, encodings.OneHot(PLANE), HELD)
 
 
@@ -102,3 +102,10 @@ def test_whole_numbers_are_factor_values_too():
     whole = torch.tensor([[3, 1], [0, 2]])
     torch.testing.assert_close(task.inputs(whole), task.inputs(whole.float()))
     torch.testing.assert_close(task.targets(whole), task.targets(whole.float()))
+
+
+def test_a_hold_out_of_unavailable_cells_only_is_refused_by_name():
+    labels = np.array([(x, y) for x in range(3) for y in range(3) if (x, y) != (1, 2)])
+    with pytest.raises(InputError, match=r"unavailable.*x=1, y=2") as caught:
+        Task.from_arrays(np.zeros((8, 4, 4)), labels, factors=["x", "y"], holdout=[{"x": 1, "y": 2}])
+    assert caught.value.key == "holdout"

@@ -15,7 +15,9 @@ from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.numerics.geometry import metric_tensor_exact, metric_tensor_finite_difference
 from recombine.diagnostics.numerics.kernel_regression import factor_distances
 from recombine.diagnostics.numerics.probes import features_of_rows, linear_probes, probes_of_features
-from recombine.diagnostics.part import PARTS
+from recombine.diagnostics.part import chosen_parts
+
+PARTS = tuple(part.name for part in chosen_parts(rc.DiagnosisRequest()))
 
 OPTIONS = {"geometry": ["exact", "finite difference"], "progress": False}
 MIXED = rc.FactorSpace(x=5, size=[0.5, 0.7, 1.0, 2.0], colour=["red", "green", "blue"])

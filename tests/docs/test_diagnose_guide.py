@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import recombine as rc
 from recombine.diagnostics.cells.thresholds import THRESHOLDS
 from recombine.diagnostics.part import PARTS, chosen_parts
 
@@ -28,7 +29,7 @@ def test_the_examples_run(tmp_path, monkeypatch):
     assert transformer["geometry"].facts["method"] == "finite difference"
     assert transformer.verdict.kind == "not learnt"
     assert vae.layers == ("in", "decoder.1", "decoder.3", "out")
-    assert all(vae[part.name].computed for part in chosen_parts(None))
+    assert all(vae[part.name].computed for part in chosen_parts(rc.DiagnosisRequest()))
     assert str(loaded) == str(vae)
     assert len(EXAMPLES) == 4
 

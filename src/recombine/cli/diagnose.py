@@ -20,7 +20,7 @@ from recombine.cli.output import say, show_json
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
 
-FIELDS = ("model", "space", "encode", "holdout", "target")
+FIELDS = ("model", "space", "encode", "holdout", "target", "output")
 
 
 def register(app: typer.Typer) -> None:
@@ -47,6 +47,7 @@ def diagnose(
         float | None,
         typer.Option("--budget", help="Seconds of one core, about, that the searches of a part may take."),
     ] = None,
+    draws: Annotated[int, typer.Option("--draws", help="How often the noise of a generator is drawn.")] = 1,
     save: Annotated[Path | None, typer.Option("--save", help="Folder for the tables and arrays.")] = None,
     figures: Annotated[Path | None, typer.Option("--figures", help="Folder for a picture of every part.")] = None,
     cells: Annotated[
@@ -58,9 +59,9 @@ def diagnose(
     """Say what a decoder does with unseen combinations, and where in the network it goes wrong.
 
     A run's diagnosis is also kept in its folder. FILE.py:FUNCTION imports the file and calls the function, which runs
-    its code: it returns a dict (or an object) with model, space and perhaps encode, holdout and target.
+    its code: it returns a dict (or an object) with model, space and perhaps encode, holdout, target and output.
     """
-    options: dict[str, Any] = {"geometry": _split([geometry]), "seed": seed}
+    options: dict[str, Any] = {"geometry": _split([geometry]), "seed": seed, "draws": draws}
     options |= {} if budget is None else {"budget": budget}
     options |= {name: _split(given) for name, given in (("layers", layers), ("parts", parts)) if given is not None}
     if cells is not None:
@@ -114,7 +115,7 @@ def _own(what: str, options: dict[str, Any]) -> Diagnosis:
 
     given = _loaded(what)
     model, space, encode, holdout = (given[name] for name in FIELDS[:4])
-    found = diagnose_model(model, space, encode, holdout, target=given["target"], **options)
+    found = diagnose_model(model, space, encode, holdout, target=given["target"], output=given["output"], **options)
     return replace(found, source={"function": what})
 
 
@@ -152,8 +153,8 @@ def _loaded(what: str) -> dict[str, Any]:
     unknown = [key for key in made if key not in FIELDS] if isinstance(made, Mapping) else []
     if unknown or given["model"] is None or not isinstance(given["space"], FactorSpace):
         raise InputError(
-            f"{what} must return a dict or an object with model, space (a FactorSpace) and perhaps encode, holdout and "
-            f"target. Got {', '.join(map(str, made)) if isinstance(made, Mapping) else type(made).__name__}."
+            f"{what} must return a dict or an object with model, space (a FactorSpace) and perhaps encode, holdout, "
+            f"target and output. Got {', '.join(map(str, made)) if isinstance(made, Mapping) else type(made).__name__}."
         )
     return given
 

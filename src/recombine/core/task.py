@@ -64,7 +64,15 @@ class Task:
         if isinstance(self.holdout, OwnSplit) and not self.holdout.known:
             object.__setattr__(self, "holdout", self.holdout.of(self.scene.test_cells))
         if self.scene.available is not None:
-            object.__setattr__(self, "holdout", self.holdout.within(self.scene.available))
+            named = self.holdout
+            object.__setattr__(self, "holdout", named.within(self.scene.available))
+            if named.n_ood and not self.holdout.n_ood:
+                first = self.space.label(int(named.ood_cells[0]))
+                raise InputError(
+                    f"All {named.n_ood} cells that the hold-out names are unavailable: the scene has no picture of "
+                    f"{first}. Hold out cells that have pictures.",
+                    "holdout",
+                )
         self.holdout.check(allow_unseen=self.allow_unseen)
         self._check_split()
 

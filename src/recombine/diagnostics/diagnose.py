@@ -11,11 +11,14 @@ The parts are the modules of `recombine.diagnostics.parts`. What cannot be compu
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from recombine.core import holdouts
@@ -25,26 +28,39 @@ from recombine.core.holdouts import Holdout
 from recombine.core.progress import ProgressBar
 from recombine.diagnostics.computing import compute_parts
 from recombine.diagnostics.diagnosis import Diagnosis
+from recombine.diagnostics.draws import notes_on_draws, verdict_of_draws
 from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.inputs import DiagnosisInputs
+from recombine.diagnostics.model.batches import refused_batch
+from recombine.diagnostics.model.codes import Encode, Given
 from recombine.diagnostics.model.grid_activations import LayerRows, collect, fits
-from recombine.diagnostics.model.layers import OUT, Encode, Subject, examine
-from recombine.diagnostics.model.observing import Model, observing
+from recombine.diagnostics.model.layers import (
+    OUT,
+    Subject,
+    examine,
+    existing_cells,
+    grid_values,
+    precision_of,
+    spread_cells,
+)
+from recombine.diagnostics.model.observing import Model, keeping_weights, observing
 from recombine.diagnostics.model.sanity_notes import sanity_notes
 from recombine.diagnostics.model.scales import LOOKED_AT, check_scale
-from recombine.diagnostics.model.truth import truth_over_grid
+from recombine.diagnostics.model.truth import Truth, nearest_truth, truth_over_grid
 from recombine.diagnostics.part import PARTS, LayerPart, Need, chosen_parts
 from recombine.diagnostics.request import DiagnosisRequest, RequestOptions
 from recombine.diagnostics.verdict import verdict_of
+from recombine.models.adapted import Key
 
 
 def diagnose(
     model: Model,
     space: FactorSpace,
-    encode: Encode | None = None,
+    encode: Encode | str | None = None,
     holdout: Holdout | Tensor | np.ndarray | None = None,
     *,
     target: Any = None,
+    output: Key | None = None,
     request: DiagnosisRequest | None = None,
     progress: bool | None = None,
     **options: Unpack[RequestOptions],
@@ -52,44 +68,83 @@ def diagnose(
     """Look at what a model does with trained and unseen combinations, layer by layer.
 
     Args:
-        model: A module or any callable, codes (cell, …) → outputs (cell, …). Run in eval mode and left as it was.
+        model: A module or any callable, codes (cell, …) → outputs (cell, …). Run in eval mode and left as it was. See
+            `recombine.adapt` for models that take noise.
         space: The factor space.
-        encode: Factor values (cell, factor) → codes; None if the model takes the factor values themselves.
+        encode: Factor values (cell, factor) → codes: a tensor, a tuple for a model of several arguments, or a mapping
+            for keywords. Or a name: "labels" for whole numbers (cell, factor) that count the values of each factor
+            from 0, or the kind of an encoding. None if the model takes the factor values themselves.
         holdout: Which combinations were never trained on: a hold-out, or True where held out over the grid. Without
             it, what compares the two is missing.
-        target: The truth: a scene, a function of factor values (cell, factor) → (cell, …), or an array of shape
+        target: The truth: a scene (that of a data set with `several="nearest"` gives the picture nearest to the
+            output), a function of factor values (cell, factor) → (cell, …), or an array of shape
             (cell, …) or (values of the first factor, of the second, …, …). Without it the parts that need it are
             missing and the verdict rests on structure alone.
+        output: Which part of what the model returns, by key, attribute or position, if that is no tensor.
         request: What to compute.
         progress: Show a bar; None for only on a terminal.
-        options: Fields of `DiagnosisRequest` (parts, layers, geometry, seed, memory, pictures, budget) in place
+        options: Fields of `DiagnosisRequest` (parts, layers, geometry, seed, memory, pictures, budget, draws) in place
             of `request`'s.
 
     Raises:
         InputError: for invalid arguments: unknown parts or layers, codes the model does not take, an output that is
-            no tensor, holds NaN or does not depend on the code, a target of the wrong size.
+            no tensor, holds NaN or does not depend on the code, a target of the wrong size, a model that changes its
+            own weights (they are put back).
     """
     request = replace(request or DiagnosisRequest(), **options)
-    parts = chosen_parts(request.parts)
+    parts = chosen_parts(request)
     split = holdout if holdout is None or isinstance(holdout, Holdout) else holdouts.mask(space, np.asarray(holdout))
     _check_holdout(space, split, request)
     available = getattr(target, "available", None)
     if split is not None:
         split = split if available is None else split.within(available)
         available = split.available
-    with torch.inference_mode(False), observing(model, encode, target):
-        subject = examine(model, space, encode, layers=request.layers, available=available)
-        notes = sanity_notes(subject, request.layers)
+    reached = (model, encode, target)
+    with torch.inference_mode(False), keeping_weights(*reached), observing(*reached):
+        given, subject, notes = _looked_at(model, space, encode, output, request, available)
         steps = 2 + len(subject.layers) + sum(not isinstance(part, LayerPart) for part in parts)
         with ProgressBar("diagnose", steps, show=progress) as bar:
             bar.advance("outputs")
             inner = any(Need.LAYERS in part.needs for part in parts)
-            inputs = _inputs(subject, split, target, request, inner=inner)
+            inputs = replace(_inputs(subject, split, target, request, inner=inner), draw=_drawing(given, subject))
             found = {name: PartResult.absent(name, Missing.NOT_REQUESTED, "not requested") for name in PARTS}
             found |= compute_parts(parts, inputs, bar.advance)
-            verdict = verdict_of(found, split)
+            verdict = verdict_of_draws(found["draws"], verdict_of(found, split))
+            notes += notes_on_draws(found["draws"])
     facts = {**_facts(inputs), **_how_to_show(target), "notes": notes}
     return Diagnosis(space, split, subject.names, found, verdict, facts)
+
+
+def _looked_at(
+    model: Model, space: FactorSpace, encode: Encode | str | None, output: Key | None, request: DiagnosisRequest,
+    available: Bool[np.ndarray, "..."] | None,
+) -> tuple[Given, Subject, list[str]]:  # fmt: skip
+    """What was given, the model as a function of tensors with its layers, and what a reader should know of it."""
+    _, dtype, device = precision_of(model)
+    few = grid_values(space, spread_cells(existing_cells(space, available), 3), dtype).to(device)
+    given = Given(model, space, encode, output, few, request.seed, several=request.draws > 1)
+    chosen = {"layers": request.layers, "available": available}
+    first, codes = given.draw()
+    subject = examine(first, space, codes, **chosen)
+    notes = sanity_notes(subject, request.layers)
+    refused = refused_batch(subject)
+    if refused is not None:
+        most, reason = refused
+        notes.append(f"the model was given at most {most} codes at once, because it refuses more ({reason}).")
+        given = replace(given, most_cells=most)
+        first, codes = given.draw()
+        subject = examine(first, space, codes, **chosen)
+    return given, subject, notes
+
+
+def _drawing(given: Given, subject: Subject) -> Callable[[int], Subject]:
+    """The same model with other draws of its noise."""
+
+    def draw(number: int) -> Subject:
+        model, encode = given.draw(number)
+        return replace(subject, model=model, encode=encode)
+
+    return draw
 
 
 def _check_holdout(space: FactorSpace, holdout: Holdout | None, request: DiagnosisRequest) -> None:
@@ -103,7 +158,14 @@ def _check_holdout(space: FactorSpace, holdout: Holdout | None, request: Diagnos
     held = set(holdout.ood_cells.tolist())
     strange = [cell for cell in request.pictures if cell not in held]
     if strange:
-        raise InputError(f"Pictures are of OOD cells. Not held out: {', '.join(map(repr, strange))}.", "pictures")
+        exist = holdout.available.ravel()
+        named = [
+            f"{cell} ({space.label(cell)}, {'trained' if exist[cell] else 'unavailable'})"
+            if cell < len(space)
+            else f"{cell}"
+            for cell in strange
+        ]
+        raise InputError(f"Pictures are of OOD cells. Not held out: {', '.join(named)}.", "pictures")
 
 
 def _inputs(
@@ -113,7 +175,8 @@ def _inputs(
     activations = _activations(subject, request, inner=inner)
     outputs = activations[OUT].rows
     shape = (subject.layers[OUT].shape if OUT in subject.layers else tuple(outputs.shape[1:])) or (1,)
-    truth = None if target is None else truth_over_grid(target, subject.space, shape, outputs.dtype, subject.cells)
+    truth_of = _truth_of(target, subject, shape)
+    truth = truth_of(outputs)
     if truth is not None:
         some = subject.cells[:LOOKED_AT]
         check_scale(truth.rows(some), outputs[some])
@@ -121,15 +184,36 @@ def _inputs(
     held = {name: rows for name, rows in activations.items() if name in subject.layers}
     return DiagnosisInputs(
         subject, request, holdout, outputs.reshape(len(outputs), *shape), truth,
-        held if len(held) == len(subject.layers) else None,
+        held if len(held) == len(subject.layers) else None, truth_of=truth_of if _nearest(target) else None,
     )  # fmt: skip
+
+
+def _truth_of(target: Any, subject: Subject, shape: tuple[int, ...]) -> Callable[[Tensor], Truth | None]:
+    """Outputs (cell, number) → their truth, which depends on them for a data set with `several="nearest"`."""
+
+    def truth(outputs: Tensor) -> Truth | None:
+        if target is None:
+            return None
+        scene, given = _scene_of(target), target
+        if _nearest(target) and outputs.shape[1] == math.prod(scene.output_shape):
+            given = nearest_truth(scene, subject.space, outputs.reshape(-1, *scene.output_shape), subject.cells)
+        return truth_over_grid(given, subject.space, shape, outputs.dtype, subject.cells)
+
+    return truth
+
+
+def _nearest(target: Any) -> bool:
+    """Whether the truth of a cell is the nearest of several pictures."""
+    scene = _scene_of(target)
+    inverse = getattr(getattr(target, "__self__", target), "inverse", False)
+    return getattr(scene, "several", "mean") == "nearest" and scene.shows_several and not inverse
 
 
 def _activations(subject: Subject, request: DiagnosisRequest, *, inner: bool) -> dict[str, LayerRows]:
     """The outputs over the grid, with all chosen layers if they are wanted and fit into memory."""
     whole = subject
     if OUT not in subject.layers:
-        out = examine(subject.model, subject.space, subject.encode, layers=[OUT])
+        out = examine(subject.model, subject.space, subject.encode, layers=[OUT], available=subject.existing)
         whole = replace(subject, layers={**subject.layers, **out.layers})
     names = list(whole.layers) if inner and fits(whole, request.memory) else [OUT]
     found = collect(whole, names, memory=2**62, seed=request.seed)
@@ -145,9 +229,15 @@ def _activations(subject: Subject, request: DiagnosisRequest, *, inner: bool) ->
 
 def _how_to_show(target: Any) -> dict[str, Any]:
     """Where row 0 of an image is, and between which numbers its entries lie, if the target or its task says so."""
+    scene = _scene_of(target)
+    shown = {"row_0": getattr(scene, "row_0", "top"), "value_range": getattr(scene, "value_range", None)}
+    return {**shown, "several": "nearest"} if _nearest(target) else shown
+
+
+def _scene_of(target: Any) -> Any:
+    """The scene behind a target: itself, or that of the task whose method it is."""
     owner = getattr(target, "__self__", target)
-    scene = getattr(owner, "scene", owner)
-    return {"row_0": getattr(scene, "row_0", "top"), "value_range": getattr(scene, "value_range", None)}
+    return getattr(owner, "scene", owner)
 
 
 def _facts(inputs: DiagnosisInputs) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def lacking_parts(folder: Path, request: DiagnosisRequest, source: Mapping[str, 
 
     All of them if there is none, if it is of another source, or if its shared settings differ.
     """
-    wanted = chosen_parts(request.parts)
+    wanted = chosen_parts(request)
     try:
         content = read_json(folder / MAIN)
         shared = {name: content["facts"]["request"][name] for name in request.shared}

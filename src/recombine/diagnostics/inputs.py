@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,8 @@ class DiagnosisInputs:
         outputs: What the model makes of every cell, (cell, …), shaped like the truth if there is one.
         truth: What it should make of them; None if not given.
         held: The chosen layers' activations over the grid, if they fit into memory together.
+        draw: Number of a draw → the model with that draw of its noise.
+        truth_of: Outputs (cell, number) → their truth, where it depends on them; None where it does not.
     """
 
     subject: Subject
@@ -43,6 +46,8 @@ class DiagnosisInputs:
     outputs: Shaped[Tensor, "cell ..."]
     truth: Truth | None
     held: dict[str, LayerRows] | None
+    draw: Callable[[int], Subject] | None = None
+    truth_of: Callable[[Tensor], Truth | None] | None = None
 
     @property
     def model(self) -> Model:
@@ -77,9 +82,7 @@ class DiagnosisInputs:
     @property
     def available(self) -> Bool[np.ndarray, " cell"]:
         """True at the cells that exist. The others enter no statistic."""
-        exist = np.zeros(len(self.space), dtype=bool)
-        exist[self.subject.cells.numpy()] = True
-        return exist
+        return self.subject.existing
 
     @property
     def masks(self) -> dict[str, Bool[np.ndarray, " cell"]]:

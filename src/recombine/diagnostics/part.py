@@ -17,7 +17,7 @@ registered. Both appear in `diagnose`, in the files, in summaries, on the comman
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -90,6 +90,10 @@ class Part(ABC):
             NotComputable: if it does not exist for this model; the part is then missing, with the state and reason.
         """
 
+    def asked_for(self, request: DiagnosisRequest, *, named: bool) -> bool:
+        """Whether a request wants this part; `named` if it names it, or names none and this is a usual part."""
+        return named
+
     def answers(self, facts: Mapping[str, Any], request: DiagnosisRequest) -> bool:
         """Whether a result with these facts, computed before, is what the request asks of this part."""
         return True
@@ -114,11 +118,14 @@ class Part(ABC):
 PARTS = Catalogue[Part]("part", "recombine.diagnostics.parts")
 
 
-def chosen_parts(names: Sequence[str] | None) -> list[Part]:
-    """The parts asked for, in their own order. None: all but those on request. Unknown names are an error."""
+def chosen_parts(request: DiagnosisRequest) -> list[Part]:
+    """The parts that a request asks for, in their own order; if it names none, all but those on request.
+
+    Unknown names are an error that lists the known ones.
+    """
     usual = [name for name in PARTS if not PARTS[name].on_request]
-    asked = usual if names is None else {name: PARTS[name] for name in names}
-    return [PARTS[name] for name in PARTS if name in asked]
+    named = usual if request.parts is None else {name: PARTS[name] for name in request.parts}
+    return [part for name, part in PARTS.items() if part.asked_for(request, named=name in named)]
 
 
 class LayerPart(Part):

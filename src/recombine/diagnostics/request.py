@@ -14,6 +14,7 @@ from recombine.diagnostics.numerics.budget import SECONDS
 from recombine.diagnostics.numerics.superposition import PICTURES
 
 METHODS = ("exact", "finite difference")
+MOST_DRAWS = 1000
 SHARED = ("layers", "seed")  # settings that all parts of one diagnosis have in common
 
 
@@ -27,6 +28,7 @@ class RequestOptions(TypedDict, total=False):
     memory: int
     pictures: int | Sequence[int]
     budget: int | float
+    draws: int
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class DiagnosisRequest:
         pictures: Of how many OOD cells the superposition part keeps pictures, or of which (numbers of cells).
         budget: About how many seconds of one core the searches of each part may take (kernels, complexity), counted in
             operations, so that the same seed gives the same result. Beyond it they try less, and their tables say so.
+        draws: How often the model's noise is drawn. With more than one, the part `draws` compares the outputs and
+            the verdicts of all draws and of their mean; the other parts are of the first draw.
 
     Lists become tuples, and a single name becomes a choice of one, so that equal requests compare equal.
     """
@@ -56,6 +60,7 @@ class DiagnosisRequest:
     memory: int = MEMORY
     pictures: int | Sequence[int] = PICTURES
     budget: int | float = SECONDS
+    draws: int = 1
 
     def __post_init__(self) -> None:
         for name in ("parts", "layers", "geometry", "pictures"):
@@ -88,6 +93,8 @@ class DiagnosisRequest:
             raise InputError(
                 f"The budget must be a number of seconds above 0, such as {SECONDS:g}. Got {self.budget!r}.", "budget"
             )
+        if isinstance(self.draws, bool) or not isinstance(self.draws, int) or not 1 <= self.draws <= MOST_DRAWS:
+            raise InputError(f"The draws must be a whole number from 1 to {MOST_DRAWS}. Got {self.draws!r}.", "draws")
         cells = (self.pictures,) if isinstance(self.pictures, int) else self.pictures
         if any(isinstance(cell, bool) or not isinstance(cell, int) or cell < 0 for cell in cells):
             raise InputError(f"Pictures are a number of cells, or a list of cells. Got {self.pictures!r}.", "pictures")

@@ -10,6 +10,7 @@ A module that returns several tensors (an LSTM) is known by the first one.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -76,11 +77,13 @@ def _saver(seen: dict[str, Tensor], calls: dict[str, int], name: str, copied: Co
 
 
 def first_tensor(output: Any) -> Tensor | None:
-    """The output itself, or the first tensor in the tuple, list or mapping it is; None if there is none."""
+    """The output itself, or the first tensor in the tuple, list, mapping or dataclass it is; None if there is none."""
     if isinstance(output, Tensor):
         return output
     if isinstance(output, Mapping):
         output = list(output.values())
+    if dataclasses.is_dataclass(output) and not isinstance(output, type):
+        output = [getattr(output, field.name, None) for field in dataclasses.fields(output)]
     if isinstance(output, tuple | list):
         return next((t for t in map(first_tensor, output) if t is not None), None)
     return None

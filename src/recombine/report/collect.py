@@ -269,6 +269,7 @@ def _diagnosed(run: StoredRun) -> Diagnosis:
     return run.diagnose(
         parts=[part for part in ALL_PARTS if part in chosen or part in PARTS],
         geometry=found["geometry"].facts.get("methods", ["exact"]),
+        draws=found["draws"].facts.get("draws", 1),
         **found.facts["request"],
     )
 

@@ -23,6 +23,7 @@ from recombine.core.holdouts.mask import from_run_lengths
 from recombine.core.scenes import SCENES
 from recombine.core.task import Task
 from recombine.models.activations import precision
+from recombine.models.adapted import outputs_for
 from recombine.models.decoders import Decoder
 from recombine.models.evaluation_mode import evaluation_mode
 from recombine.runs.config import RunConfig
@@ -123,7 +124,7 @@ def outputs_of(model: nn.Module, task: Task) -> dict[str, Tensor]:
     with evaluation_mode(model), torch.no_grad():
         for part in cells.split(AT_ONCE):
             values = task.space.values(part).to(device, precision(model))
-            outputs.append(model(task.inputs(values)).cpu())
+            outputs.append(outputs_for(model, task, task.inputs(values)).cpu())
             targets.append(task.targets(values).cpu())
     return {"cells": cells, "outputs": torch.cat(outputs), "targets": torch.cat(targets)}
 

@@ -14,6 +14,7 @@ from recombine.core.errors import InputError
 from recombine.core.images import tone_of
 from recombine.core.task import Task
 from recombine.models.activations import precision
+from recombine.models.adapted import outputs_for
 from recombine.models.evaluation_mode import evaluation_mode
 from recombine.plotting.images import show_output
 from recombine.plotting.style import new_figure
@@ -24,7 +25,7 @@ def render(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> tuple[n
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     values = task.space.values(cells).to(device, precision(model))
     with evaluation_mode(model), torch.no_grad():
-        outputs = model(task.inputs(values))
+        outputs = outputs_for(model, task, task.inputs(values))
     return task.targets(values).cpu().numpy(), outputs.cpu().numpy()
 
 

@@ -27,6 +27,7 @@ from recombine.core.seeds import generator
 from recombine.core.tables import from_csv, to_csv
 from recombine.core.task import Task
 from recombine.models.activations import precision
+from recombine.models.adapted import Draws, Key, adapt, outputs_for
 from recombine.models.evaluation_mode import evaluation_mode
 from recombine.scoring.intervals import RESAMPLES
 from recombine.scoring.metrics import METRICS, TruthMoments, metrics_of
@@ -40,28 +41,48 @@ if TYPE_CHECKING:
 CHUNK = 256
 ID, OOD, UNAVAILABLE = "id", "ood", "unavailable"
 SPLIT = "split"
+SPREAD = "spread"  # column: variance over draws
 
 
-def score(model: nn.Module, task: Task, *, chunk: int = CHUNK) -> Scores:
-    """Score a model on every available cell of the grid, `chunk` cells at a time, by all metrics that apply."""
+def score(model: nn.Module, task: Task, *, chunk: int = CHUNK, output: Key | None = None, draws: int = 1) -> Scores:
+    """Score a model on every available cell of the grid by all metrics that apply.
+
+    Args:
+        model: A module from the task's inputs to its targets.
+        task: What it should do.
+        chunk: How many cells are given to it at once.
+        output: Which part of what it returns, by key, attribute or position, if that is no tensor.
+        draws: How often its noise is drawn. With more than one, metrics are means over the draws, and the column
+            `spread` is the variance over them.
+    """
+    model = model if output is None else adapt(model, output=output)
+    several = Draws(model, draws)
     device = next((t.device for t in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
     metrics = metrics_of(task)
     found: dict[str, list[Tensor]] = {metric.name: [] for metric in metrics}
+    spread: list[Tensor] = []
     truth = TruthMoments()
     available = task.holdout.available_cells
     with evaluation_mode(model), torch.no_grad():
         for cells in available.split(chunk):
             values = task.space.values(cells).to(device, precision(model))
-            outputs = model(task.inputs(values))
-            targets = _targets(task, values, outputs)
-            truth.add(targets)
+            inputs = task.inputs(values)
+            made = [outputs_for(one, task, inputs) for one in several]
+            targets = [_targets(task, values, outputs) for outputs in made]
+            truth.add(targets[0])
             for metric in metrics:
-                found[metric.name].append(metric.compute(outputs, targets, values, task))
+                computed = [metric.compute(o, t, values, task) for o, t in zip(made, targets)]
+                found[metric.name].append(computed[0] if draws == 1 else torch.stack(computed).mean(0))
+            if draws > 1:
+                spread.append(torch.stack(made).flatten(2).var(0, correction=0).mean(1))
     columns = {}
     for metric in metrics:
         column = np.full(len(task.space), np.nan)
         column[available.numpy()] = metric.finish(torch.cat(found[metric.name]).double().cpu().numpy(), truth)
         columns[metric.name] = column
+    if spread:
+        columns[SPREAD] = np.full(len(task.space), np.nan)
+        columns[SPREAD][available.numpy()] = torch.cat(spread).double().cpu().numpy()
     return Scores(task.holdout, columns, model=model, task=task)
 
 

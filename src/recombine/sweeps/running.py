@@ -113,7 +113,7 @@ def _requests(
         return {}
     each = {config.hash: diagnose for config in configs} if isinstance(diagnose, DiagnosisRequest) else dict(diagnose)
     for request in set(each.values()):
-        chosen_parts(request.parts)
+        chosen_parts(request)
     return {config.hash: each[config.hash] for config in configs if config.hash in each}
 
 

@@ -8,9 +8,20 @@ from torch import Tensor, nn
 from recombine.core.errors import InputError
 from recombine.core.task import Task
 from recombine.models.activations import precision
+from recombine.models.adapted import not_a_tensor
 from recombine.models.decoders import Decoder
 from recombine.models.evaluation_mode import evaluation_mode
 from recombine.training.losses import Loss
+
+
+def check_module(model: object) -> None:
+    """Raise unless it is a module."""
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"Only an nn.Module can be trained. Got {type(model).__name__}. Give the module itself; recombine.adapt "
+            "says what it is called with and which part of its output to take.",
+            "model",
+        )
 
 
 def check_fit(model: nn.Module, task: Task, loss: Loss, device: torch.device) -> None:
@@ -27,9 +38,14 @@ def check_fit(model: nn.Module, task: Task, loss: Loss, device: torch.device) ->
             outputs = model(task.inputs(values))
     except (RuntimeError, TypeError) as error:
         shape = ", ".join(map(str, task.input_shape))
-        raise InputError(f"The model does not take inputs of shape (batch, {shape}): {error}") from error
+        raise InputError(
+            f"The model does not take inputs of shape (batch, {shape}): {error}. If it wants labels, noise or several "
+            "arguments, see recombine.adapt."
+        ) from error
+    if not isinstance(outputs, Tensor):
+        raise InputError(f"{not_a_tensor(outputs)} Write recombine.adapt(model, output=…).", "model")
     expected = (2, *task.target_shape)
-    if not isinstance(outputs, Tensor) or tuple(outputs.shape) != expected:
-        got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+    if tuple(outputs.shape) != expected:
+        got = tuple(outputs.shape)
         raise InputError(f"For two inputs the model must give outputs of shape {expected}. Got {got}.")
     loss.check(outputs, task.targets(values))

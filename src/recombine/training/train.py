@@ -16,6 +16,7 @@ from recombine.core.errors import InputError, TrainingDiverged
 from recombine.core.seeds import check_seed
 from recombine.models.decoders import Decoder
 from recombine.training.checkpoint import settle, steps_done
+from recombine.training.fit import check_module
 from recombine.training.result import TrainingResult
 from recombine.training.session import Session
 from recombine.training.setup import Setup
@@ -44,6 +45,7 @@ def train_one(
     model: nn.Module, setup: Setup, seed: int, keeping: Keeping | None = None, *, progress: bool | None = None
 ) -> TrainingResult:
     """Train a model in place from the weights it has; a `Decoder` is left in evaluation mode."""
+    check_module(model)
     keeping = keeping or Keeping()
     session = Session([model], setup, [check_seed(seed)], keeping.checkpoints, guard=keeping.guard)
     session.run(keeping.seconds, progress)

@@ -119,7 +119,7 @@ def requested(parts: str) -> DiagnosisRequest:
 
     names = [name.strip() for name in parts.split(",") if name.strip()]
     request = DiagnosisRequest(parts=None if names == ["all"] else names)
-    chosen_parts(request.parts)
+    chosen_parts(request)
     return request
 
 

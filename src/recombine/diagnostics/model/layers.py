@@ -15,7 +15,7 @@ module (`torch.jit.script`) counts as a callable: it has no hooks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -28,14 +28,21 @@ from torch import Tensor, nn
 
 from recombine.core.errors import InputError, RecombineError
 from recombine.core.factors import FactorSpace
+from recombine.diagnostics.model.codes import Encode, TensorModel
 from recombine.diagnostics.model.observing import Model, module_of, observing
 from recombine.diagnostics.numerics.grids import rows_of
 from recombine.models.activations import CALL, capture, nonlinearities, unknown_layer
+from recombine.models.adapted import not_a_tensor
 
-Encode = Callable[[Tensor], Any]
 IN, OUT = "in", "out"
+SEVERAL = " For several arguments it returns a tuple, for keywords a mapping; recombine.adapt adds noise."
 MEMORY = 2**25  # bytes of activations in one pass: more makes no model faster and leaves the processor's cache
 MOST_CELLS = 1024
+
+
+def batch_limit(model: Model) -> int | None:
+    """How many codes a model takes at once, if it is known to refuse more."""
+    return getattr(model, "most_cells", None) if isinstance(model, TensorModel) else None
 
 
 def hooked(model: Model) -> nn.Module | None:
@@ -115,7 +122,14 @@ class Subject:
 
     def some_cells(self, count: int) -> Int[Tensor, " cell"]:
         """As many cells that exist, spread over the grid; repeated if there are fewer."""
-        return _spread(self.cells, count)
+        return spread_cells(self.cells, count)
+
+    @property
+    def existing(self) -> Bool[np.ndarray, " cell"]:
+        """True at the cells that exist."""
+        exist = np.zeros(len(self.space), dtype=bool)
+        exist[self.cells.numpy()] = True
+        return exist
 
     @property
     def bytes_kept(self) -> int:
@@ -124,7 +138,8 @@ class Subject:
 
     def cells_within(self, memory: int = MEMORY) -> int:
         """How many cells can go through the model at once with `memory` bytes of activations; at least one."""
-        return max(1, min(MOST_CELLS, memory // max(1, self.bytes_per_cell)))
+        most = batch_limit(self.model) or MOST_CELLS
+        return max(1, min(most, MOST_CELLS, memory // max(1, self.bytes_per_cell)))
 
     def values(self, cells: Int[Tensor, " cell"]) -> Float[Tensor, "cell factor"]:
         """Factor values of cells, in the model's precision and on its device."""
@@ -179,7 +194,19 @@ def grid_values(space: FactorSpace, cells: Int[Tensor, " cell"], dtype: torch.dt
     return torch.stack(columns, dim=-1).to(dtype)
 
 
-def _spread(cells: Int[Tensor, " cell"], count: int) -> Int[Tensor, " some"]:
+def precision_of(model: Model) -> tuple[torch.dtype | None, torch.dtype, torch.device]:
+    """The type of a model's weights (None if it has none), that in which it is given factor values, and its device."""
+    module = module_of(model)
+    tensors = [] if module is None else [t for t in [*module.parameters(), *module.buffers()] if t.is_floating_point()]
+    weights = tensors[0].dtype if tensors else None
+    dtype = weights or torch.get_default_dtype()
+    if dtype not in (torch.float32, torch.float64):
+        dtype = torch.float32
+    return weights, dtype, tensors[0].device if tensors else torch.device("cpu")
+
+
+def spread_cells(cells: Int[Tensor, " cell"], count: int) -> Int[Tensor, " some"]:
+    """As many of the cells, spread evenly; repeated if there are fewer."""
     return cells[torch.linspace(0, len(cells) - 1, count).long()]
 
 
@@ -211,19 +238,13 @@ def examine(
     """
     if not callable(model):
         raise InputError(f"A model is an nn.Module or a function of the code. Got {type(model).__name__}.")
-    module = module_of(model)
-    tensors = [] if module is None else [t for t in [*module.parameters(), *module.buffers()] if t.is_floating_point()]
-    weights = tensors[0].dtype if tensors else None
-    dtype = weights or torch.get_default_dtype()
-    if dtype not in (torch.float32, torch.float64):
-        dtype = torch.float32
-    device = tensors[0].device if tensors else torch.device("cpu")
+    weights, dtype, device = precision_of(model)
     chosen = _chosen(hooked(model), layers)
     existing = existing_cells(space, available)
     with observing(model, encode), torch.no_grad():
         few, more = (
             _trial(model, grid_values(space, cells, dtype).to(device), encode, weights, chosen.watched)
-            for cells in (_spread(existing, n) for n in (2, 3))
+            for cells in (spread_cells(existing, n) for n in (2, 3))
         )
     found = _described(few, more, chosen)
     return Subject(
@@ -233,7 +254,7 @@ def examine(
         found,
         dtype,
         device,
-        more.seen[IN].dtype,
+        getattr(encode, "code_dtype", None) or more.seen[IN].dtype,
         more.size // 3,
         existing,
         _weights_dtype=weights,
@@ -311,12 +332,10 @@ def _trial(
             raise InputError(
                 f"The model failed on codes of shape {tuple(code.shape)} and type {code.dtype}: "
                 f"{type(error).__name__}: {error}. Check that `encode` makes the codes the model was trained on."
+                + (SEVERAL if isinstance(error, TypeError) else "")
             ) from error
     if not isinstance(out, Tensor):
-        raise InputError(
-            f"The model's output must be a tensor with one entry per code. Got {type(out).__name__}. "
-            "Wrap it in an nn.Module whose forward returns the tensor to diagnose."
-        )
+        raise InputError(not_a_tensor(out), "output")
     if out.is_complex():
         raise InputError(
             f"The model's output is complex ({out.dtype}), and only real numbers are compared. Wrap it in an nn.Module "

@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from recombine.core.errors import InputError
+from recombine.diagnostics.model.codes import TensorModel
 from recombine.models.evaluation_mode import evaluation_mode
 
 Model = nn.Module | Callable[[Tensor], Any]
@@ -26,8 +28,8 @@ DEEPEST = 4  # functions within functions; what lies deeper is hardly meant to b
 
 def module_of(model: Model) -> nn.Module | None:
     """The module behind a model: itself, or the owner of a bound method (also inside `functools.partial`)."""
-    while isinstance(model, functools.partial):
-        model = model.func
+    while isinstance(model, functools.partial | TensorModel):
+        model = model.func if isinstance(model, functools.partial) else model.model
     owner = model if isinstance(model, nn.Module) else getattr(model, "__self__", None)
     return owner if isinstance(owner, nn.Module) else None
 
@@ -103,6 +105,37 @@ def observing(*things: Any) -> Iterator[None]:
             torch.backends.mha.set_fastpath_enabled(fast)
             for state in before:
                 state.restore()
+
+
+@contextmanager
+def keeping_weights(*things: Any) -> Iterator[None]:
+    """Put the weights of all modules that take part back to what they were, also after an exception.
+
+    Raises:
+        InputError: if the model changed them itself, because what was computed is then of several models.
+    """
+    weights = [(name, p) for m in modules_reached(*things) for name, p in m.named_parameters(recurse=False)]
+    before = [(name, p, p.detach().clone()) for name, p in weights]
+    failed = True
+    try:
+        yield
+        failed = False
+    finally:
+        changed = [name for name, p, content in before if not _same(p, content)]
+        with torch.no_grad():
+            for _, p, content in before:
+                p.data = p.data if _same(p, content) else content
+        if changed and not failed:
+            raise InputError(
+                f"The model changes its own weights when it is called ({', '.join(sorted(set(changed))[:3])}), so that "
+                "every output is of another model. The weights were put back. Diagnose a model whose forward pass, in "
+                "eval mode, leaves them alone.",
+                "model",
+            )
+
+
+def _same(tensor: Tensor, content: Tensor) -> bool:
+    return tensor.shape == content.shape and torch.equal(tensor, content)
 
 
 class _Before:

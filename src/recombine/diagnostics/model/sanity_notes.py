@@ -9,6 +9,8 @@ from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from recombine.diagnostics.model.layers import IN, OUT, Subject
+from recombine.diagnostics.model.observing import modules_reached
+from recombine.diagnostics.model.wrapping import hint_for_wrapped
 
 SAME = 1e-3  # difference, relative to the largest output, that rounding may make
 
@@ -16,7 +18,10 @@ SAME = 1e-3  # difference, relative to the largest output, that rounding may mak
 def sanity_notes(subject: Subject, layers: Sequence[str] | None) -> list[str]:
     """What makes the numbers doubtful or fewer than expected, found by running a few cells in three ways."""
     notes = []
-    if layers is None and not set(subject.layers) - {IN, OUT}:
+    hint = hint_for_wrapped(subject)
+    if hint is not None:
+        notes.append(hint)
+    elif layers is None and not set(subject.layers) - {IN, OUT}:
         notes.append(
             "no inner layer was found: nonlinearities that are functions (F.relu), or in a callable or scripted model, "
             "cannot be seen. Name modules with layers=…, or use nn.ReLU() and the like as modules."
@@ -25,6 +30,13 @@ def sanity_notes(subject: Subject, layers: Sequence[str] | None) -> list[str]:
     with torch.no_grad():
         together, again = (subject.output(subject.values(cells)).double() for _ in range(2))
         alone = _alone(subject, cells, tuple(together.shape[1:]))
+    training = [type(module).__name__ for module in modules_reached(subject.model) if module.training]
+    if training:
+        notes.append(
+            f"the model puts {len(training)} of its modules into train mode when it is called "
+            f"({', '.join(dict.fromkeys(training[:3]))}), so that dropout and batch statistics are at work. They are "
+            "put back into the mode they had."
+        )
     size = float(together.abs().max())
     if not bool((again - together).abs().max() <= SAME * size):
         notes.append(
@@ -35,8 +47,8 @@ def sanity_notes(subject: Subject, layers: Sequence[str] | None) -> list[str]:
         notes.append("the model fails on a single code, or gives it an output of another shape (squeeze() does).")
     elif not bool((alone - together).abs().max() <= SAME * size):
         notes.append(
-            "the model mixes codes: an output depends on which others are in its batch (as BatchNorm in train mode "
-            "does), so that the numbers depend on how cells are grouped."
+            "the model mixes codes: an output depends on which others are in its batch (as with BatchNorm in "
+            "train mode, or noise drawn for every code), so that the numbers depend on how cells are grouped."
         )
     return notes
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from recombine.core.errors import InputError
 
 BYTES = (100.0, 255.5)  # where the largest number of a picture in bytes lies
-UNIT = (-0.2, 1.2)  # where all numbers of a picture between 0 and 1 lie, with what a model may be off
+UNIT = (-2.0, 2.0)  # where all numbers of a picture between 0 and 1, or −1 and 1, lie, with what a model may be off
 LOOKED_AT = 256  # cells
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from recombine.core.errors import InputError, RecombineError
 from recombine.core.factors import FactorSpace
 from recombine.core.memory import give_back_freed_memory
+from recombine.core.scenes import Scene
 from recombine.diagnostics.model.layers import grid_values
 from recombine.diagnostics.numerics.grids import LARGE, GridArray, as_rows, check_finite, mean_row
 
@@ -35,7 +36,7 @@ class Truth:
         shape: The shape of one output.
         held: All of them, (cell, number), 0 where a cell does not exist; None if they are made where they are needed.
         make: Cells → their rows; called if none are held.
-        function: Factor values → true outputs, as given; None if the target is an array.
+        function: Factor values → true outputs, as given; None if they are known on the grid only.
     """
 
     space: FactorSpace
@@ -121,14 +122,25 @@ def truth_over_grid(
     start, *others = _in_parts(everywhere, int(np.prod(shape)))
     first = _called(target, space, start, dtype)
     own = _own_shape(tuple(first.shape[1:]) or (1,), shape)
-    truth = Truth(space, own, None, make, target)
+    function = None if getattr(target, "factors_from_data", False) else target  # a data set has nothing in between
+    truth = Truth(space, own, None, make, function)
     if truth.size * dtype.itemsize * len(space) <= LARGE:
         rows = torch.zeros(len(space), truth.size, dtype=dtype)
         rows[everywhere] = torch.cat([first.reshape(len(start), -1), *map(make, others)])
-        return Truth(space, own, as_rows(rows, space, WHAT), function=target)
+        return Truth(space, own, as_rows(rows, space, WHAT), function=function)
     for some in (start, *others):
         check_finite(make(some), some, space, WHAT)
     return truth
+
+
+def nearest_truth(
+    scene: Scene, space: FactorSpace, outputs: Shaped[Tensor, "cell ..."], cells: Int[Tensor, " existing"]
+) -> Shaped[Tensor, "cell ..."]:
+    """Of the pictures that a data set has of each cell, the one that is nearest to the output; 0 elsewhere."""
+    found = torch.zeros_like(outputs)
+    for some in _in_parts(cells, outputs[0].numel()):
+        found[some] = scene.target_for(grid_values(space, some, outputs.dtype), outputs[some])
+    return found
 
 
 def _exists(space: FactorSpace, cells: Int[Tensor, " existing"], axes: int) -> Bool[Tensor, "cell ..."]:

@@ -22,7 +22,7 @@ from torch import Tensor
 from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
-from recombine.diagnostics.model.layers import Encode
+from recombine.diagnostics.model.layers import Encode, batch_limit
 from recombine.diagnostics.model.observing import Model, module_of, observing
 from recombine.diagnostics.model.truth import Truth, as_truth
 from recombine.diagnostics.numerics.anova import subsets
@@ -250,7 +250,7 @@ def _decode(model: Model, codes: Float[Tensor, "value ..."], features: int) -> T
     like = next((tensor for tensor in tensors if tensor.is_floating_point()), None)
     codes = codes.to(torch.get_default_dtype()) if like is None else codes.to(like.device, like.dtype)
     with torch.no_grad(), observing(model):
-        some = [model(part) for part in codes.split(CODES_AT_ONCE)]
+        some = [model(part) for part in codes.split(min(batch_limit(model) or CODES_AT_ONCE, CODES_AT_ONCE))]
     made = torch.cat(some) if all(isinstance(one, Tensor) and one.ndim for one in some) else some[0]
     if not isinstance(made, Tensor) or len(made) != len(codes) or made[0].numel() != features:
         raise InputError(

@@ -184,7 +184,8 @@ def _true_log_volume(inputs: DiagnosisInputs, method: str) -> Float[np.ndarray, 
     if method == "exact":
         if truth.function is None:
             raise NotComputable(
-                Missing.NOT_DIFFERENTIABLE, f"the target is an array, which has no derivative. {USE_DIFFERENCES}"
+                Missing.NOT_DIFFERENTIABLE,
+                f"the target is known on the grid only, so it has no derivative. {USE_DIFFERENCES}",
             )
         found = metric_tensor_exact(truth.function, inputs.space, layers=OUT, available=inputs.available)
     else:

@@ -15,14 +15,17 @@ class TensorBoard(Callback):
     """Writes every number of the history as a scalar, one run of TensorBoard per seed (`tensorboard --logdir FOLDER`).
 
     Args:
-        folder: Where `seed-0`, `seed-1`, … are written. Needs the package `tensorboard`.
+        folder: Where `seed-0`, `seed-1`, … are written. Needs the extra `tensorboard`.
     """
 
     def __init__(self, folder: str | Path) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            raise InputError("TensorBoard is not installed. Install it with `pip install tensorboard`.") from error
+            raise InputError(
+                "The callback TensorBoard needs the package tensorboard, which is not installed. Install it with "
+                "pip install 'recombine[tensorboard]', or log with CSVLog."
+            ) from error
         self.folder = Path(folder)
         self._make: Any = SummaryWriter
         self._writers: dict[int, Any] = {}

@@ -1,0 +1,248 @@
+"""Codes of any structure: tuples, mappings, labels and noise, seen as one tensor per cell.
+
+    model, encode = as_tensors(generator, space, lambda values: (noise.expand(len(values), -1), code(values)))
+    encode(values)          # (cell, …): what differs between cells
+    model(encode(values))   # calls generator(noise, code) and selects its output
+
+A code that is a tensor, for a model that returns one, stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from recombine.core.encodings import ENCODINGS
+from recombine.core.errors import InputError, RecombineError
+from recombine.core.factors import FactorSpace
+from recombine.core.seeds import generator
+from recombine.models.adapted import LABELS, VALUES, Adapted, Key, call, labels_of, selected
+
+Encode = Callable[[Tensor], Any]
+
+
+def named_encoding(name: str, space: FactorSpace) -> Encode:
+    """An input by its name: "labels" (whole numbers (cell, factor) from 0), "values", or the kind of an encoding."""
+    if name == LABELS:
+        return lambda values: labels_of(space, values)
+    if name == VALUES:
+        return lambda values: values
+    if name not in ENCODINGS.models:
+        known = ", ".join([LABELS, VALUES, *ENCODINGS.models])
+        raise InputError(f"There is no encoding {name!r}. Give a function of factor values, or one of {known}.")
+    return ENCODINGS.build({"kind": name}, space)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One tensor of a code.
+
+    Attributes:
+        path: Where it stands: keys and positions, from the outermost.
+        shape: Of one cell.
+        dtype: Its own.
+        shared: Its content, if all cells share it: it was expanded over them, as fixed noise is.
+    """
+
+    path: tuple[Key, ...]
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    shared: Tensor | None
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The structure of a code: how many tensors, in which tuples and mappings, and which of them differ by cell."""
+
+    form: Any  # tuples, lists and mappings with the numbers of leaves in them
+    leaves: tuple[Leaf, ...]
+
+    @property
+    def varying(self) -> list[Leaf]:
+        return [leaf for leaf in self.leaves if leaf.shared is None]
+
+    @property
+    def integers(self) -> torch.dtype | None:
+        """The type of a leaf that differs by cell and has no derivative; None if there is none."""
+        return next((leaf.dtype for leaf in self.varying if not leaf.dtype.is_floating_point), None)
+
+    def flat(self, code: Any) -> Shaped[Tensor, "cell ..."]:
+        """What differs between cells: the one tensor that does as it is, or all of them side by side."""
+        parts = [_at(code, leaf.path) for leaf in self.varying]
+        if len(parts) == 1:
+            return parts[0]
+        floats = [part.dtype for part in parts if part.is_floating_point()]
+        dtype = floats[0] if floats else parts[0].dtype
+        return torch.cat([part.reshape(len(part), -1).to(dtype) for part in parts], -1)
+
+    def code(self, flat: Shaped[Tensor, "cell ..."]) -> Any:
+        """The code again."""
+        tensors: list[Tensor] = []
+        start = 0
+        for leaf in self.leaves:
+            if leaf.shared is not None:
+                floating = leaf.dtype.is_floating_point and flat.is_floating_point()
+                one = leaf.shared.to(flat.device, flat.dtype if floating else leaf.dtype)
+                tensors.append(one.expand(len(flat), *leaf.shape))
+            elif len(self.varying) == 1:
+                tensors.append(flat)
+            else:
+                size = int(torch.Size(leaf.shape).numel())
+                part = flat[:, start : start + size].reshape(len(flat), *leaf.shape)
+                start += size
+                tensors.append(part if leaf.dtype.is_floating_point else part.round().to(leaf.dtype))
+        return _filled(self.form, tensors)
+
+
+def structure_of(code: Any, count: int) -> Structure:
+    """The structure of a code for `count` cells, at least two.
+
+    Raises:
+        InputError: if it holds something else than tensors with one entry per cell, or nothing that differs by cell.
+    """
+    leaves: list[Leaf] = []
+
+    def walk(part: Any, path: tuple[Key, ...]) -> Any:
+        if isinstance(part, Mapping):
+            return {key: walk(value, (*path, key)) for key, value in part.items()}
+        if isinstance(part, tuple | list):
+            return tuple(walk(value, (*path, i)) for i, value in enumerate(part))
+        if not isinstance(part, Tensor) or part.ndim == 0 or len(part) != count:
+            got = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else type(part).__name__
+            where = "" if not path else f" at {'.'.join(map(str, path))}"
+            raise InputError(
+                f"`encode` must turn the factor values of {count} cells into a tensor with as many codes, or into a "
+                f"tuple or a mapping of such tensors. Got {got}{where}. What is the same for all cells can be expanded "
+                "over them: noise.expand(len(values), -1)."
+            )
+        shared = part[0].detach().clone() if part.stride(0) == 0 else None
+        leaves.append(Leaf(path, tuple(part.shape[1:]), part.dtype, shared))
+        return len(leaves) - 1
+
+    found = Structure(walk(code, ()), tuple(leaves))
+    if not found.varying:
+        raise InputError("The codes of all cells are the same: `encode` expands one code over all of them.")
+    return found
+
+
+def _at(code: Any, path: Sequence[Key]) -> Any:
+    for key in path:
+        code = code[key]
+    return code
+
+
+def _filled(form: Any, tensors: Sequence[Tensor]) -> Any:
+    if isinstance(form, Mapping):
+        return {key: _filled(part, tensors) for key, part in form.items()}
+    return tuple(_filled(part, tensors) for part in form) if isinstance(form, tuple) else tensors[form]
+
+
+@dataclass(frozen=True)
+class TensorModel:
+    """A model seen as a function from one tensor per cell to one tensor. Its layers are those of `model`.
+
+    Attributes:
+        model: What is called.
+        structure: Of the codes that it takes.
+        output: Which part of what it returns.
+        noise_seed: Torch's seed at every call, which fixes the noise that a model draws itself; None to leave it.
+        most_cells: How many codes it takes at once; None if it did not refuse any number.
+    """
+
+    model: Callable[..., Any]
+    structure: Structure
+    output: Key | None
+    noise_seed: int | None = None
+    most_cells: int | None = None
+
+    def __call__(self, flat: Shaped[Tensor, "cell ..."]) -> Tensor:
+        if self.noise_seed is not None:
+            torch.manual_seed(self.noise_seed)
+        return selected(call(self.model, self.structure.code(flat)), self.output)
+
+
+@dataclass(frozen=True)
+class TensorEncode:
+    """An encoding seen as a function from factor values to one tensor per cell."""
+
+    encode: Encode
+    structure: Structure
+    noise_seed: int | None = None
+
+    @property
+    def code_dtype(self) -> torch.dtype | None:
+        """The type of what differs between cells, if it has no derivative."""
+        return self.structure.integers
+
+    def __call__(self, values: Float[Tensor, "cell factor"]) -> Shaped[Tensor, "cell ..."]:
+        if self.noise_seed is not None:
+            torch.manual_seed(self.noise_seed)
+        return self.structure.flat(self.encode(values))
+
+
+@dataclass(frozen=True)
+class Given:
+    """A model, its encoding and how it is called, as a user gave them.
+
+    Attributes:
+        model: The model, adapted or not.
+        space: The factor space.
+        encode: Factor values → code of any structure, its name, or None for the values themselves.
+        output: Which part of what the model returns.
+        values: Factor values of a few cells that exist.
+        seed: Of the noise.
+        several: Whether several draws are made, so that noise that the model draws itself has to be fixed.
+        most_cells: How many codes the model takes at once, if it refuses more.
+    """
+
+    model: Any
+    space: FactorSpace
+    encode: Encode | str | None
+    output: Key | None
+    values: Float[Tensor, "cell factor"]
+    seed: int = 0
+    several: bool = False
+    most_cells: int | None = None
+
+    def draw(self, number: int = 0) -> tuple[Any, Encode | None]:
+        """Model and encoding as functions of tensors, with one draw of the noise; as given if they are such."""
+        model, output = self.model, self.output
+        encode = named_encoding(self.encode, self.space) if isinstance(self.encode, str) else self.encode
+        if isinstance(model, Adapted):
+            adapted = model.draw(number) if number else model
+            model, output = adapted.callable, adapted.output if output is None else output
+            encode = _arguments(adapted, encode)
+        seed = generator(self.seed, "draw", number).initial_seed() if self.several else None
+        trial = self.values if encode is None else _tried(encode, self.values)
+        structure = structure_of(trial, len(self.values))
+        plain = isinstance(trial, Tensor) and structure.leaves[0].shared is None
+        if plain and output is None and seed is None and self.most_cells is None and model is self.model:
+            return model, encode
+        seen = TensorModel(model, structure, output, seed, self.most_cells)
+        return seen, TensorEncode(encode or _same, structure, seed)
+
+
+def _same(values: Tensor) -> Tensor:
+    return values
+
+
+def _arguments(adapted: Adapted, encode: Encode | None) -> Encode:
+    """What an adapted model gives to its own model for factor values."""
+    return lambda values: adapted.arguments(values if encode is None else encode(values), values)
+
+
+def _tried(encode: Encode, values: Tensor) -> Any:
+    try:
+        return encode(values)
+    except RecombineError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"`encode` failed on factor values of shape {tuple(values.shape)} and type {values.dtype}: "
+            f"{type(error).__name__}: {error}."
+        ) from error
