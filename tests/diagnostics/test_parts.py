@@ -162,7 +162,7 @@ def plugin_parts():
 
 def test_parts_on_request_are_computed_only_if_they_are_named():
     on_request = {name for name, part in PARTS.items() if part.on_request}
-    assert on_request == {"conjunction", "free_weights", "kernel_references", "maps"}
+    assert on_request == {"conjunction", "draws", "free_weights", "kernel_references", "maps"}
     assert not on_request & {part.name for part in chosen_parts(rc.DiagnosisRequest())}
     found = diagnosed(holdout=HOLE, target=SCENE, parts=["maps", "errors"])
     assert found["maps"].computed

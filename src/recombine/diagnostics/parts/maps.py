@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from torch import nn
 
 from recombine.core.errors import Missing, NotComputable
 from recombine.core.statistics import median
 from recombine.diagnostics.drawing import without_ticks
 from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.inputs import DiagnosisInputs
+from recombine.diagnostics.model.observing import module_of
 from recombine.diagnostics.part import PARTS, Part
 from recombine.models.forced_rendering.renderer import FactorRenderer
 from recombine.plotting.style import new_figure
@@ -102,8 +102,8 @@ class Maps(Part):
 
 def _renderer(inputs: DiagnosisInputs) -> FactorRenderer:
     """The renderer of the model, if it has one for these factors."""
-    model = inputs.model
-    found = [m for m in model.modules() if isinstance(m, FactorRenderer)] if isinstance(model, nn.Module) else []
+    module = module_of(inputs.model)
+    found = [] if module is None else [m for m in module.modules() if isinstance(m, FactorRenderer)]
     if len(found) != 1 or found[0].factor_sizes != tuple(inputs.space.shape):
         raise NotComputable(Missing.NOT_APPLICABLE, "The model has no renderer with a map for every factor value.")
     return found[0]
