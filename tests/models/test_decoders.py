@@ -32,6 +32,14 @@ CASES = {
     "encoder": ({"width": 16}, 4),
     "rendered": ({"rank": 2}, 3),
     "deconv": ({"width": 8}, 2),
+    "additive": ({"width": 8}, 4),
+    "masked_slots": ({"width": 8}, 4),
+    "occlusion_sum": ({"width": 8}, 4),
+    "cp": ({"width": 8}, 4),
+    "film": ({"width": 8}, 4),
+    "coordconv": ({"width": 8}, 4),
+    "spatial_broadcast": ({"depth": 2, "width": 8}, 2),
+    "cross_attention": ({"width": 16, "heads": 2}, 2),
 }
 SIZES = {
     "14×14": Shapes(10, (14, 14), (6, 4)),

@@ -1,0 +1,43 @@
+"""The compositional contrast."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import jacfwd, vmap
+
+from recombine.core.registry import Count, NonNegative, Share
+from recombine.models.fast_paths.torch_internals import load_forward_rules
+from recombine.training.loss_terms.interaction import pairwise_products
+from recombine.training.loss_terms.schedule import factor_sizes, risen
+from recombine.training.loss_terms.term import TERMS, Batch
+
+
+@TERMS.register("contrast")
+class Contrast:
+    """weight · Σ_p Σ_{i<j} ‖∂x_p/∂z_i‖ · ‖∂x_p/∂z_j‖, mean over examples (Brady et al. 2023).
+
+    0 if every pixel depends on one factor's block of the code only. That is false of a bump, where it is a negative
+    control. The Jacobian takes a forward pass per entry of the code, so it is computed for a few examples of a batch.
+
+    Args:
+        weight: Of the penalty.
+        examples: The first so many of each batch.
+        warmup: Share of training over which the weight rises from 0.
+    """
+
+    name = "contrast"
+
+    def __init__(self, weight: NonNegative = 1e-3, examples: Count = 2, warmup: Share = 0.1) -> None:
+        self.weight, self.examples, self.warmup = weight, examples, warmup
+
+    def __call__(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
+        load_forward_rules()
+        sizes = factor_sizes(model, self.name)
+        codes = batch.inputs[: self.examples]
+        jacobian = vmap(jacfwd(lambda code: model(code.unsqueeze(0))[0].flatten()))(codes)
+        tiny = torch.finfo(jacobian.dtype).tiny  # a norm has no derivative at 0
+        norms = [(part.square().sum(-1) + tiny).sqrt() for part in jacobian.split(sizes, dim=-1)]
+        contrast = pairwise_products(torch.stack(norms, dim=-1)).sum(-1).mean()
+        return risen(self.weight, self.warmup, batch) * contrast
