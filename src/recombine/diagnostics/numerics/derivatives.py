@@ -16,7 +16,10 @@ differentiated as it says.
 
 from __future__ import annotations
 
+import functools
+import importlib
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -29,7 +32,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from recombine.core.errors import InputError, Missing, NotComputable, RecombineError
 from recombine.diagnostics.model.layers import Subject
-from recombine.models.fast_paths.torch_internals import load_forward_rules
 
 SMALL, LARGE = 2.0**-50, 2.0**50  # columns within are multiplied as they are
 BLOCK = 4096  # units summed in the model's own precision before the sum goes on in float64
@@ -96,7 +98,7 @@ def gram_of_columns(columns: Float[Tensor, "direction cell unit"]) -> Float[Tens
 @contextmanager
 def _backend(derivative_method: str) -> Iterator[None]:
     """Torch's kernels as a derivative_method wants them; as before afterwards."""
-    load_forward_rules()
+    _load_forward_rules()
     with ExitStack() as stack:
         if derivative_method != "forward":
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
@@ -109,6 +111,14 @@ def _backend(derivative_method: str) -> Iterator[None]:
 
 def _use_mkldnn(enabled: bool) -> None:
     torch.backends.mkldnn.enabled = enabled  # type: ignore[assignment]
+
+
+@functools.cache
+def _load_forward_rules() -> None:
+    """Load torch's forward-mode rules, once, without its warning about how they are compiled."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("torch._decomp.decompositions_for_jvp")
 
 
 def _directions(subject: Subject, values: Tensor) -> Float[Tensor, "direction factor"]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -32,11 +29,3 @@ def is_changed(module: nn.Module) -> bool:
     """Whether a single module is hooked, compiled, or has a forward pass of its own that its class has not."""
     hooked = any(getattr(module, name) for name in HOOKS)
     return hooked or "forward" in vars(module) or getattr(module, "_compiled_call_impl", None) is not None
-
-
-@functools.cache
-def load_forward_rules() -> None:
-    """Load torch's forward-mode rules, once, without its warning about how they are compiled."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        importlib.import_module("torch._decomp.decompositions_for_jvp")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import jacfwd, vmap
 
 from recombine.core.registry import Count, NonNegative, Share
-from recombine.models.fast_paths.torch_internals import load_forward_rules
 from recombine.training.loss_terms.interaction import pairwise_products
 from recombine.training.loss_terms.schedule import factor_sizes, risen
 from recombine.training.loss_terms.term import TERMS, Batch
+
+STEP = 1e-2  # of the differences
 
 
 @TERMS.register("contrast")
@@ -19,7 +19,8 @@ class Contrast:
     """weight · Σ_p Σ_{i<j} ‖∂x_p/∂z_i‖ · ‖∂x_p/∂z_j‖, mean over examples (Brady et al. 2023).
 
     0 if every pixel depends on one factor's block of the code only. That is false of a bump, where it is a negative
-    control. The Jacobian takes a forward pass per entry of the code, so it is computed for a few examples of a batch.
+    control. The Jacobian is taken by central differences, two forward passes per entry of the code, so it is computed
+    for a few examples of a batch.
 
     Args:
         weight: Of the penalty.
@@ -33,10 +34,12 @@ class Contrast:
         self.weight, self.examples, self.warmup = weight, examples, warmup
 
     def __call__(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
-        load_forward_rules()
         sizes = factor_sizes(model, self.name)
         codes = batch.inputs[: self.examples]
-        jacobian = vmap(jacfwd(lambda code: model(code.unsqueeze(0))[0].flatten()))(codes)
+        steps = STEP * torch.eye(codes.shape[-1], dtype=codes.dtype, device=codes.device)
+        moved = (codes.unsqueeze(1) + torch.cat([steps, -steps])).flatten(0, 1)  # every entry of the code, both ways
+        ahead, behind = model(moved).flatten(1).unflatten(0, (len(codes), 2, -1)).unbind(1)
+        jacobian = ((ahead - behind) / (2 * STEP)).mT
         tiny = torch.finfo(jacobian.dtype).tiny  # a norm has no derivative at 0
         norms = [(part.square().sum(-1) + tiny).sqrt() for part in jacobian.split(sizes, dim=-1)]
         contrast = pairwise_products(torch.stack(norms, dim=-1)).sum(-1).mean()
