@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo reproduce test test-long lint bench fault-test fuzz docs docs-serve clean
+.PHONY: demo reproduce test test-long lint bench fault-test tutorials docs docs-serve fuzz clean
 
 demo: $(READY)
 	$(BIN)/recombine demo --out demo
@@ -47,9 +47,14 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(READY)
 
+# Runs the tutorials whose source changed and stores them with their outputs (about a minute each).
+tutorials: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.tutorials
+
 # The site: strict, so that a broken link or a wrong docstring fails. It opens from disk: site/index.html.
 docs: $(VENV)/.docs-ready
 	$(BIN)/python -m tools.generated_docs --check
+	$(BIN)/python -m tools.tutorials --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 docs-serve: $(VENV)/.docs-ready

@@ -392,6 +392,7 @@ class FactorSpace:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the factors, in order."""
         return tuple(self.factors)
 
     @property
@@ -401,6 +402,7 @@ class FactorSpace:
 
     @property
     def n_factors(self) -> int:
+        """The number of factors."""
         return len(self.factors)
 
     @property

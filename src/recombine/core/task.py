@@ -166,18 +166,22 @@ class Task:
 
     @property
     def space(self) -> FactorSpace:
+        """The factor space of the scene."""
         return self.scene.space
 
     @property
     def shapes(self) -> Shapes:
+        """The sizes of code, image and factors, from which decoders are built."""
         return Shapes(self.encoding.size, self.scene.output_shape, self.space.shape)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
+        """The shape of one network input, without the batch."""
         return self.scene.output_shape if self.inverse else (self.encoding.size,)
 
     @property
     def target_shape(self) -> tuple[int, ...]:
+        """The shape of one target, without the batch."""
         return (self.encoding.size,) if self.inverse else self.scene.output_shape
 
     def inputs(

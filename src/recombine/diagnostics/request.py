@@ -113,6 +113,7 @@ class DiagnosisRequest:
         return not facts.get("cut_short") or facts.get("budget") == self.budget
 
     def to_json(self) -> dict[str, Any]:
+        """The fields as JSON values; `from_json` reads them back."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod

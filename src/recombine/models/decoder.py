@@ -87,6 +87,7 @@ class Decoder(nn.Module):
         return {"in": inputs, **{str(i): seen[name] for i, name in enumerate(names, 1)}, "out": out}
 
     def check_input(self, given: Tensor, expected: tuple[int, ...], what: str) -> None:
+        """Raise `InputError` unless `given` has shape (batch, *expected)."""
         if tuple(given.shape[1:]) != expected:
             raise InputError(
                 f"This {type(self).__name__} takes {what} of shape (batch, {', '.join(map(str, expected))}). "

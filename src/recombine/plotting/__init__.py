@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from recombine.plotting.style import new_figure
 
 _HOME = {
-    "comparison": "images", "grid_axes": "grids", "hold_out": "grids", "landscape": "grids", "new_figure": "style",
-    "outline": "grids", "show_output": "images",
+    "comparison": "images", "grid_axes": "grids", "hatch_unavailable": "grids", "hold_out": "grids",
+    "landscape": "grids", "new_figure": "style", "outline": "grids", "show_output": "images",
 }  # fmt: skip
 
 __all__ = [

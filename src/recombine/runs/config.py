@@ -189,6 +189,7 @@ class RunConfig:
             Objective(model, loss, recipe.loss_terms())(inputs, targets, 0.0)
 
     def recipe(self) -> Training:
+        """The settings of training, checked."""
         return cast("Training", RECIPES.validate(self.training))
 
 

@@ -32,6 +32,7 @@ class Run(TrainingResult):
 
     @classmethod
     def of(cls, result: TrainingResult) -> Run:
+        """Turn the result of the training loop into a run."""
         return cls(**{own.name: getattr(result, own.name) for own in fields(TrainingResult)})
 
     def diagnose(self, **options: Any) -> Diagnosis:

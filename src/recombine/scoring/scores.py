@@ -120,6 +120,7 @@ class Scores:
 
     @property
     def is_ood(self) -> Bool[np.ndarray, " cell"]:
+        """True at held-out cells, in cell order."""
         return self.split == OOD
 
     def to_pandas(self) -> pandas.DataFrame:

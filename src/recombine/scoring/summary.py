@@ -65,6 +65,7 @@ class Summary:
         return {name: mean if math.isfinite(mean) else None for name, mean in means.items()}
 
     def to_pandas(self) -> pandas.DataFrame:
+        """One row per split and metric: mean, interval and number of cells."""
         import pandas
 
         return pandas.DataFrame([vars(row) for row in self.rows])

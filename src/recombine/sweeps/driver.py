@@ -61,6 +61,7 @@ class SweepResult:
             self.trained += runs
 
     def fail(self, work: str, failure: Failure) -> None:
+        """Record a failure of training or of diagnosing."""
         (self.undiagnosed if work == DIAGNOSE else self.failed).append(failure)
 
 
@@ -299,6 +300,7 @@ class Driver:
 
 
 def checked_limits(retries: int, time_limit: float | None, checkpoint_seconds: float) -> None:
+    """Raise `InputError` for limits that make no sense."""
     if retries < 0 or (time_limit is not None and not 0 < time_limit < math.inf):
         raise InputError(f"Retries are at least 0 and a time limit is above 0 s. Got {retries} and {time_limit}.")
     if not checkpoint_seconds >= 0:

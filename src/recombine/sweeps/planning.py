@@ -37,6 +37,7 @@ class SweepPlan:
     notes: list[str]
 
     def rows(self) -> list[dict[str, Any]]:
+        """One row per run: its id, whether it is stored, and its configuration."""
         return [
             {
                 "run": c.hash,
@@ -47,6 +48,7 @@ class SweepPlan:
         ]
 
     def to_json(self) -> dict[str, Any]:
+        """The plan as JSON values, without the single runs."""
         return {
             "runs": len(self.configs),
             "stored": len(self.stored),

@@ -47,9 +47,11 @@ class SweepStatus:
 
     @property
     def total(self) -> int:
+        """The number of runs in the sweep."""
         return len(self.finished) + len(self.running) + len(self.failed) + len(self.damaged) + len(self.waiting)
 
     def to_json(self) -> dict[str, Any]:
+        """The status as JSON values."""
         return {
             "total": self.total,
             "finished": len(self.finished),

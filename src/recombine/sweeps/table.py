@@ -63,6 +63,7 @@ class Table:
         return to_csv(self.rows, self.columns)
 
     def to_pandas(self) -> pandas.DataFrame:
+        """The table as a data frame."""
         import pandas
 
         rows = [{c: _plain(row.get(c)) for c in self.columns} for row in self.rows]

@@ -105,12 +105,15 @@ class Training(Parameters):
         return checked
 
     def loss_terms(self) -> list[LossTerm]:
+        """Build the loss terms that the recipe names."""
         return [TERMS.build({"kind": kind, **given}) for kind, given in self.terms.items()]
 
     def loss_function(self) -> Loss:
+        """Build the loss that the recipe names."""
         return LOSSES.build(self.loss)
 
     def optimizer_factory(self) -> OptimizerFactory:
+        """Build the function that makes the optimizer."""
         return OPTIMIZERS.build(self.optimizer)
 
     def total_steps(self, examples: int) -> int:

@@ -128,26 +128,32 @@ class Holdout:
 
     @property
     def n_ood(self) -> int:
+        """The number of held-out cells."""
         return int(self.ood_mask.sum())
 
     @property
     def n_id(self) -> int:
+        """The number of cells that are trained on."""
         return int(self.id_mask.sum())
 
     @property
     def n_unavailable(self) -> int:
+        """The number of combinations that do not exist."""
         return len(self.space) - int(self.available.sum())
 
     @property
     def ood_cells(self) -> Int[Tensor, " cell"]:
+        """The numbers of the held-out cells, ascending."""
         return torch.from_numpy(np.flatnonzero(self.ood_mask))
 
     @property
     def id_cells(self) -> Int[Tensor, " cell"]:
+        """The numbers of the cells that are trained on, ascending."""
         return torch.from_numpy(np.flatnonzero(self.id_mask))
 
     @property
     def available_cells(self) -> Int[Tensor, " cell"]:
+        """The numbers of the ID and OOD cells, ascending."""
         return torch.from_numpy(np.flatnonzero(self.available))
 
     def coverage(self) -> Coverage:

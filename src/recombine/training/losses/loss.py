@@ -33,6 +33,7 @@ class Loss(ABC):
 
     @property
     def name(self) -> str:
+        """The name under which the loss is recorded."""
         return self.kind
 
     @abstractmethod
