@@ -10,10 +10,16 @@ from torch import nn
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
-relu_backward: Callable[..., Any]
-relu_backward_into: Callable[..., Any]
-convolution_backward: Callable[..., Any]
-any_global_hook: Callable[[], Any]
+
+
+def _lacking(*_: Any) -> Any:
+    raise AssertionError("a fast path was taken although this torch lacks what it needs")
+
+
+any_global_hook: Callable[[], Any] = _lacking
+relu_backward: Callable[..., Any] = _lacking
+relu_backward_into: Callable[..., Any] = _lacking
+convolution_backward: Callable[..., Any] = _lacking
 
 try:
     any_global_hook = nn.modules.module._has_any_global_hook
@@ -21,7 +27,7 @@ try:
     relu_backward_into = torch.ops.aten.threshold_backward.grad_input
     convolution_backward = torch.ops.aten.convolution_backward
     AVAILABLE = all(hasattr(nn.Module(), name) for name in HOOKS)
-except AttributeError:  # another torch; plain autograd does the same
+except AttributeError:  # an older torch; plain autograd computes the same
     AVAILABLE = False
 
 
