@@ -1,6 +1,6 @@
 """Write the parts of the documentation that follow from the code: the list of files, and the kinds of each family.
 
-python -m tools.generated_docs            # rewrites docs/architecture.md and docs/kinds.md below their markers
+python -m tools.generated_docs            # rewrites docs/architecture/*.md, and docs/kinds.md below its marker
 python -m tools.generated_docs --check    # exits with 1 if they are out of date
 """
 
@@ -20,18 +20,15 @@ PACKAGES = (
 )  # fmt: skip
 
 
-def files() -> str:
-    """A section per package with a line per file."""
-    sections = []
-    for package in PACKAGES:
-        folder = SOURCE / package
-        rows = [f"\n### {package}\n", _purpose(folder / "__init__.py") + "\n", "| file | purpose |", "|---|---|"]
-        for path in sorted(folder.rglob("*.py")):
-            name = path.relative_to(folder).as_posix()
-            if name != "__init__.py":
-                rows.append(f"| `{name}` | {_purpose(path)} |")
-        sections.append("\n".join(rows))
-    return "\n".join(sections) + "\n"
+def files(package: str) -> str:
+    """The page of a package: a line per file."""
+    folder = SOURCE / package
+    rows = [f"# Files of {package}\n", _purpose(folder / "__init__.py") + "\n", "| file | purpose |", "|---|---|"]
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder).as_posix()
+        if name != "__init__.py":
+            rows.append(f"| `{name}` | {_purpose(path)} |")
+    return "\n".join(rows) + "\n"
 
 
 def _purpose(path: Path) -> str:
@@ -71,12 +68,17 @@ def _field(name: str, field: Any) -> str:
 
 def pages() -> dict[Path, str]:
     """Page → its text with the generated part renewed."""
-    made = {ROOT / "docs/architecture.md": files(), ROOT / "docs/kinds.md": kinds()}
-    return {page: page.read_text(encoding="utf-8").split(MARKER)[0] + MARKER + text for page, text in made.items()}
+    made = {ROOT / f"docs/architecture/{package}.md": files(package) for package in PACKAGES}
+    page = ROOT / "docs/kinds.md"
+    return {**made, page: page.read_text(encoding="utf-8").split(MARKER)[0] + MARKER + kinds()}
+
+
+def _is_current(page: Path, text: str) -> bool:
+    return page.exists() and page.read_text(encoding="utf-8") == text
 
 
 def main() -> None:
-    outdated = {page: text for page, text in pages().items() if page.read_text(encoding="utf-8") != text}
+    outdated = {page: text for page, text in pages().items() if not _is_current(page, text)}
     if "--check" in sys.argv[1:]:
         if outdated:
             names = ", ".join(page.name for page in outdated)

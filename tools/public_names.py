@@ -2,9 +2,9 @@
 
 python -m tools.public_names      # lists them; exits with 1 if one has no docstring or is in no page of docs/api
 
-Public are the names in `recombine.__all__`, and in turn those of its modules: what a module lists in `__all__`, or, if it
-has no such list, the classes and functions it defines without a leading underscore. Public methods and properties of a
-public class need a docstring of their own or of a base class.
+Public are the names in `recombine.__all__`, and in turn those of its modules: what a module lists in `__all__`, or, if
+it has no such list, the classes and functions it defines without a leading underscore. Public methods and properties of
+a public class need a docstring of their own or of a base class.
 """
 
 from __future__ import annotations

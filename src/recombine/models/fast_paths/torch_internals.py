@@ -11,7 +11,6 @@ from torch import nn
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-
 def _lacking(*_: Any) -> Any:
     raise AssertionError("a fast path was taken although this torch lacks what it needs")
 

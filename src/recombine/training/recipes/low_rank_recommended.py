@@ -15,7 +15,7 @@ class LowRankRecommended(Training):
     """For the factor-rendered decoder, beyond the paper: the variance penalty alone, and a rate that decays.
 
     With decoder.padding=replicate, decoder.activation=gelu and decoder.width=4 unseen pairs come out as right as
-    trained ones (docs/forced-rendering.md has the numbers, docs/log.md what was tried).
+    trained ones (docs/forced-rendering.md has the numbers, docs/measurements/forced-rendering.md what was tried).
     """
 
     kind: Literal["low_rank_recommended"] = "low_rank_recommended"
