@@ -107,7 +107,8 @@ def run(source: Path, pictures: Path) -> str:
 def _execute(cell: Cell, names: dict[str, Any], source: Path) -> tuple[str, Any]:
     """Run a code cell; returns what it printed and the value of its last line, if that is an expression."""
     body = ast.parse("\n" * (cell.line - 1) + cell.text, filename=str(source)).body
-    last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
+    last = body[-1] if body and isinstance(body[-1], ast.Expr) else None
+    body = body[: len(body) - (last is not None)]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(ast.Module(body, []), str(source), "exec"), names)

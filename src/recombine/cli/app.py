@@ -9,12 +9,13 @@ import typer
 import recombine
 from recombine.cli import data, demo, diagnose, doctor, plugins, report, reproduce, runs, sweep, train
 from recombine.cli.command import run_app
+from recombine.cli.groups import GroupedCommands
 
 app = typer.Typer(
     name="recombine",
-    help="Study compositional generalization: train decoders, hold combinations out, see what happens.",
+    cls=GroupedCommands,
+    help="Study compositional generalization: hold combinations out, train decoders, and diagnose what they do.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # importing rich takes longer than everything else that --help does
     context_settings={"help_option_names": ["-h", "--help"]},

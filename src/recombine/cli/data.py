@@ -40,6 +40,11 @@ def show(
     """Print the factors of a data set and draw a contact sheet.
 
     keep.FACTOR=… shows a part of it, as scene.keep does: positions [0,2,4], a slice 0:40:4 or labels.
+
+    \b
+    Examples:
+      recombine data show pictures
+      recombine data show dsprites.npz keep.orientation=0:40:4 --figure sheet.png
     """
     from recombine.core.datasets import open_dataset
 
@@ -73,7 +78,12 @@ def unpack_file(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Make a copy of a packed data set that is read from disk row by row, as large as its pictures are."""
+    """Make a copy of a packed data set that is read from disk row by row, as large as its pictures are.
+
+    \b
+    Example:
+      recombine data unpack images.npz unpacked.npy
+    """
     from recombine.core.datasets import DATASETS
     from recombine.core.datasets.files import DataFiles
     from recombine.core.datasets.unpack import unpack

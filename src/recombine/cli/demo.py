@@ -45,7 +45,14 @@ def show_demo(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Train a decoder that fails on unseen pairs and one that stripes have cured; draw both (about two minutes)."""
+    """Train a decoder that fails and one that stripes cure.
+
+    Draws both and writes a page about them, which takes about two minutes.
+
+    \b
+    Example:
+      recombine demo --out demo
+    """
     from recombine.core.devices import resolve
     from recombine.runs.store import Store
 

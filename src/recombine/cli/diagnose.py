@@ -56,10 +56,16 @@ def diagnose(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")] = False,
 ) -> None:
-    """Say what a decoder does with unseen combinations, and where in the network it goes wrong.
+    """Find out what a model does with unseen combinations.
 
-    A run's diagnosis is also kept in its folder. FILE.py:FUNCTION imports the file and calls the function, which runs
-    its code: it returns a dict (or an object) with model, space and perhaps encode, holdout, target and output.
+    The verdict says how it fails, and the parts show where in the network. A run's diagnosis is also kept in its
+    folder. FILE.py:FUNCTION imports the file and calls the function, which runs its code: it returns a dict (or an
+    object) with model, space and perhaps encode, holdout, target and output.
+
+    \b
+    Examples:
+      recombine diagnose 3f8e --figures figures
+      recombine diagnose mine.py:model --parts superposition,geometry --json
     """
     options: dict[str, Any] = {"geometry": _split([geometry]), "seed": seed, "draws": draws}
     options |= {} if budget is None else {"budget": budget}

@@ -26,9 +26,13 @@ def register(app: typer.Typer) -> None:
 
 @command
 def doctor(out: Out = Path("runs"), as_json: Json = False) -> None:
-    """Print versions, threads, devices, the state of a store, and what is missing for which extra.
+    """Print versions, devices and what is missing.
 
-    Example: recombine doctor --out runs
+    Also prints the number of threads, the state of a run store, and for each extra the packages it lacks.
+
+    \b
+    Example:
+      recombine doctor --out runs
     """
     found = {**_machine(), "missing": missing_by_extra(), "store": _store(out)}
     if as_json:

@@ -16,7 +16,14 @@ def register(app: typer.Typer) -> None:
 
 @command
 def show_plugins(as_json: Json = False) -> None:
-    """Show the plug-ins that are installed or given by --plugin: name, hash and kinds."""
+    """List the plug-ins: name, hash and kinds.
+
+    These are the ones that are installed and those given by --plugin.
+
+    \b
+    Example:
+      recombine plugins --plugin mine.py
+    """
     from recombine.core import plugins
 
     found = [

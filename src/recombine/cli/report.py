@@ -37,9 +37,15 @@ def report(
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Show the figures of claims.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Write one self-contained HTML page: walk through the hold-out and watch the networks.
+    """Write one self-contained HTML page about runs.
 
-    The page opens anywhere, offline. NAME=PATH gives a model a name of your own.
+    Pick an unseen combination and see what each network makes of it. The page opens anywhere, offline. NAME=PATH gives
+    a model another name.
+
+    \b
+    Examples:
+      recombine report runs --diagnose -o page.html
+      recombine report baseline=runs/3f8e stripes=runs/91c0
     """
     from recombine.core.errors import InputError
     from recombine.report.collect import collect

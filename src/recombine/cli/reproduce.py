@@ -49,9 +49,15 @@ def reproduce(
     ),
     as_json: Json = False,
 ) -> None:
-    """Make the paper's results as figures and tables, and test its claims with intervals over seeds.
+    """Reproduce the paper's results and test its claims.
 
-    Finished runs are kept: the same command goes on where it was. Ends with code 1 if a run or a study failed.
+    Results are figures and tables; claims are tested with intervals over seeds. Finished runs are kept: the same
+    command goes on where it was. Ends with code 1 if a run or a study failed.
+
+    \b
+    Examples:
+      recombine reproduce all --profile quick --out reproduction
+      recombine reproduce R5 C7 --profile quick --dry-run
     """
     from recombine import sweeps
     from recombine.core.devices import resolve

@@ -32,7 +32,12 @@ def register(app: typer.Typer) -> None:
 
 @command
 def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
-    """List all runs of a store."""
+    """List all runs of a store.
+
+    \b
+    Example:
+      recombine runs list --out runs
+    """
     from recombine.runs.damage import MOST_NAMED, damage_lines
     from recombine.runs.store import Store
 
@@ -54,7 +59,12 @@ def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
 
 @command
 def show_run(run: str, out: Out = Path("runs"), as_json: Json = False) -> None:
-    """Show one run: its configuration, scores and facts."""
+    """Show one run: its configuration, scores and facts.
+
+    \b
+    Example:
+      recombine runs show 3f8e
+    """
     from recombine.runs.store import Store
 
     stored = Store(out).load(run)
@@ -76,7 +86,12 @@ def remove_runs(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Delete runs. All names are checked before the first is deleted."""
+    """Delete runs. All names are checked before the first is deleted.
+
+    \b
+    Example:
+      recombine runs rm 3f8e 91c0 --dry-run
+    """
     from recombine.runs.store import Store
 
     store = Store(out)

@@ -34,10 +34,16 @@ def train(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Train a decoder and score it; a run that is finished already is only shown.
+    """Train a decoder and score it.
 
-    Groups: scene, encoding, holdout, decoder, training, each with a kind, and seed. Several seeds (seed=0,1,2 or
-    seed=0..7) give a run each, trained together where that is faster. Ctrl-C saves; the same command goes on.
+    A run that is finished already is only shown. Groups: scene, encoding, holdout, decoder, training, each with a kind,
+    and seed. Several seeds (seed=0,1,2 or seed=0..7) give a run each, trained together where that is faster. Ctrl-C
+    saves; the same command goes on.
+
+    \b
+    Examples:
+      recombine train decoder.kind=cnn decoder.depth=4 decoder.width=64 encoding.kind=bump seed=0
+      recombine train --config experiment.yaml --dry-run
     """
     from recombine.core.devices import resolve
     from recombine.core.files import read_config

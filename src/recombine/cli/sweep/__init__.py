@@ -25,7 +25,9 @@ def register(app: typer.Typer) -> None:
         cls=SweepGroup,
         no_args_is_help=True,
         rich_markup_mode=None,
-        help="""Run many configurations; whatever is killed on the way, the same command goes on.
+        help="""Train many configurations, on many cores or machines.
+
+        If anything is killed on the way, the same command continues.
 
         recombine sweep decoder.depth=2,3,4 seed=0..7 encoding.kind=bump,ramp    (options: recombine sweep run --help)
 

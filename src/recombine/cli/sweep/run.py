@@ -60,6 +60,11 @@ def run(
     """Train every configuration that is not finished yet, and diagnose all runs if asked to.
 
     Seeds train together where that is faster.
+
+    \b
+    Examples:
+      recombine sweep decoder.depth=2,3,4 seed=0..7 encoding.kind=bump,ramp
+      recombine sweep sweep.yaml --engine ray --address auto
     """
     from recombine import sweeps
     from recombine.core.devices import resolve

@@ -16,7 +16,12 @@ def register(group: typer.Typer) -> None:
 
 @command
 def show_status(folder: SweepFolder, as_json: Json = False) -> None:
-    """How far a sweep is, from any terminal: finished, running, failed and waiting runs."""
+    """How far a sweep is, from any terminal: finished, running, failed and waiting runs.
+
+    \b
+    Example:
+      recombine sweep status runs
+    """
     from recombine import sweeps
 
     found = sweeps.status(folder)

@@ -31,7 +31,12 @@ def show_results(
     by: Annotated[str | None, typer.Option("--by", help="Setting with a line per value.")] = None,
     as_json: Json = False,
 ) -> None:
-    """All finished runs as a tidy table: CSV on standard output unless saved to a file."""
+    """All finished runs as a tidy table: CSV on standard output unless saved to a file.
+
+    \b
+    Example:
+      recombine sweep table runs --group --save table.csv
+    """
     from recombine import sweeps
     from recombine.core.errors import InputError
     from recombine.runs.damage import damage_lines
