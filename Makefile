@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo reproduce test test-long lint bench fault-test tutorials docs docs-serve fuzz clean
+.PHONY: demo reproduce test test-long test-oldest lint bench fault-test tutorials docs docs-serve fuzz clean
 
 demo: $(READY)
 	$(BIN)/recombine demo --out demo
@@ -21,6 +21,10 @@ test: lint
 test-long: $(READY)
 	$(BIN)/python -m tools.ensure_browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile -m long
+
+# The built package with the oldest versions that pyproject.toml allows, in an environment of its own (several GB).
+test-oldest: $(READY)
+	$(BIN)/python -m tools.installed .venv-oldest --resolution lowest-direct
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -65,4 +69,4 @@ $(VENV)/.docs-ready: $(READY)
 	touch $(VENV)/.docs-ready
 
 clean:
-	rm -rf $(VENV) demo reproduction runs site bench.json
+	rm -rf $(VENV) .venv-oldest demo reproduction runs site bench.json

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from recombine.core import hooks
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 hooks.provide("write_page", "recombine.report.diagnoses:report_diagnoses")  # for `Run.report`
 

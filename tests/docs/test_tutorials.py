@@ -42,7 +42,7 @@ def small(tmp_path, monkeypatch):
         '# %% [markdown]\n# # Small\n\n# %%\nnumber = 3\nprint("printed")\nnumber + 1\n\n'
         '# %% tags=["remove-cell"]\nassert number == 3\n\n'
         '# %% figure="line" alt="A line."\nfrom recombine.plotting import new_figure\n\n'
-        "figure = new_figure(1, 1)\nfigure.subplots().plot([0, 1])\nfigure\n"
+        "figure = new_figure(1.0, 1.0)\nfigure.subplots().plot([0, 1])\nfigure\n"
     )
     monkeypatch.setattr(tutorials, "FOLDER", tmp_path)
     return source
