@@ -25,8 +25,8 @@ print(held_out)
 print(held_out.picture())
 
 # %% [markdown]
-# In the text picture, every `#` is a held-out pair. Every row and every column still contains trained pairs, and `coverage`
-# confirms that no single value is missing from training:
+# In the text picture, every `█` is a held-out pair and every `·` a trained one. Every row and every column still contains
+# trained pairs, and `coverage` confirms that no single value is missing from training:
 
 # %%
 print(held_out.coverage())

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Cure it by data
 #
-# ![Error landscapes of two networks and their outputs for six pairs. The network trained on bumps alone misplaces the
-# held-out bumps; the one that also saw stripes draws them where they belong.](images/4_cure_it_by_data-comparison.png)
+# ![Error landscapes of two networks and their outputs for six pairs. The network trained on bumps alone draws
+# next to nothing for the held-out pairs; the one that also saw stripes draws bumps where they belong.](images/4_cure_it_by_data-comparison.png)
 #
 # The second remedy of [the paper](../paper.md) leaves the network as it is and changes what it sees: *single-factor images*
 # are added to the training data. For the bump these are stripes. A vertical stripe shows a value of x alone, a horizontal
@@ -57,7 +57,7 @@ bumps, both = (run.scores.summary() for run in runs.values())
 assert both["ood", "localization"].mean > bumps["ood", "localization"].mean + 0.15
 assert both["ood", "mse"].mean < bumps["ood", "mse"].mean / 3
 
-# %% figure="comparison" alt="Error landscapes of two networks and their outputs for six pairs. The network trained on bumps alone misplaces the held-out bumps; the one that also saw stripes draws them where they belong."
+# %% figure="comparison" alt="Error landscapes of two networks and their outputs for six pairs. The network trained on bumps alone draws next to nothing for the held-out pairs; the one that also saw stripes draws bumps where they belong."
 from recombine.plotting import comparison
 from recombine.scoring.outputs import render
 
@@ -71,8 +71,8 @@ comparison(task, errors, outputs, truth, cells.tolist(), {name: f"trained on {na
 # %% [markdown]
 # ## Why it works
 #
-# Without stripes the network is free to store an image for every trained pair, and on an unseen pair it mixes the stored
-# images. A stripe forces it to represent a single factor *in pixel space*. What the later layers have to learn is then only
+# Without stripes the network is free to store an image for every trained pair. For an unseen pair it then has nothing to
+# offer but faint mixtures of stored images. A stripe forces it to represent a single factor *in pixel space*. What the later layers have to learn is then only
 # how two stripes combine, and that rule is the same for trained and held-out pairs.
 #
 # How many bumps are needed to learn the rule? Few. `examples={"cells": {"count": 20}, "single_factor": {}}` trains on all

@@ -1,1 +1,1 @@
-"""What everything else is built on: factors, hold-outs, encodings, scenes, tasks, the registry, files and locks."""
+"""The foundation: factors, hold-outs, encodings, scenes, tasks, the registry, files and locks."""

@@ -1,4 +1,4 @@
-"""Tasks from data: scene, hold-out and encoding from what a user has at hand."""
+"""Building tasks from data: scene, hold-out and encoding from arrays, files or configurations."""
 
 from __future__ import annotations
 

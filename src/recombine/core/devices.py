@@ -1,4 +1,4 @@
-"""Choosing where to compute."""
+"""Choosing the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors that users can meet. Each says what was given, what was expected and what to do next.
+"""Errors that users may encounter. Each says what was given, what was expected and what to do next.
 
 Programs decide by type, `key` and `state`, never by the text:
 

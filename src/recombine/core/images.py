@@ -1,4 +1,4 @@
-"""What counts as an image, and how it is shown: the one place that decides it for decoders, metrics, figures and page.
+"""Which outputs are images, and how they are shown. Decoders, metrics, figures and page all decide it here.
 
 A grey image is shown with brightness as its square root, which makes visible what a failing decoder leaves behind, or
 as it is where the ground is bright. Colours are shown as they are.

@@ -1,4 +1,4 @@
-"""What becomes of freed memory: kept in the process while training, given back after work on large arrays."""
+"""Freed memory: kept in the process during training, returned to the system after work on large arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress on the terminal: a bar with the time left and live numbers; silent when nobody watches."""
+"""Progress on the terminal: a bar with the time left and live numbers; silent when the output is not a terminal."""
 
 from __future__ import annotations
 

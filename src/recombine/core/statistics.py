@@ -1,4 +1,4 @@
-"""Statistics that say what they make of unknown values and of zero denominators."""
+"""Statistics with stated behaviour for NaN and for zero denominators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as people write them on the command line: JSON, or the same with fewer quotes.
+"""Parsing values from the command line: JSON, or JSON with fewer quotes.
 
 plain_value("0.5"), plain_value("true"), plain_value("bump")           # 0.5, True, "bump"
 plain_value("[{colour: red, shape: square}]")                          # [{"colour": "red", "shape": "square"}]

@@ -1,4 +1,4 @@
-"""Reach the activations inside any `nn.Module` without changing its `forward`.
+"""Capture the activations inside any `nn.Module` without changing its `forward`.
 
 with capture(model, nonlinearities(model)) as seen:
     model(code)
@@ -38,8 +38,8 @@ def nonlinearities(model: nn.Module) -> list[str]:
 def capture(model: nn.Module, names: Iterable[str], *, copied: Collection[str] = ()) -> Iterator[dict[str, Tensor]]:
     """Collect the outputs of the named modules during one forward pass, in the order in which they are computed.
 
-    The hooks are gone after the block, come what may. A module that is never called, or that returns no tensor, has
-    no entry.
+    The hooks are removed after the block, also after an exception. A module that is never called, or that returns no
+    tensor, has no entry.
 
     Args:
         model: Any module.
@@ -90,7 +90,7 @@ def first_tensor(output: Any) -> Tensor | None:
 
 
 def unknown_layer(name: str, names: Iterable[str]) -> str:
-    """What to tell about a name or pattern that fits no layer: the nearest names, then the first ones."""
+    """The message for a name or pattern that matches no layer: the nearest names, then the first ones."""
     known = [n for n in names if n]
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.8)
     close = close or difflib.get_close_matches(name, known, n=1, cutoff=0.6)

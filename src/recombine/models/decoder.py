@@ -1,4 +1,4 @@
-"""What every decoder offers: seeded weights, named layers, saving and loading."""
+"""The interface of decoders: seeded weights, named layers, saving and loading."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Decoder(nn.Module):
         return image.squeeze(1) if len(self.shapes.output_shape) == 2 else image
 
     def describe(self, names: Sequence[str]) -> dict[str, dict[str, list[float]]]:
-        """What is worth telling about the trained network besides its scores: quantity → factor → a number per value.
+        """Quantities of the trained network to report besides its scores: quantity → factor → a number per value.
 
         Args:
             names: Names of the factors.

@@ -1,4 +1,4 @@
-"""Evaluation mode for a while."""
+"""A context in which models are in evaluation mode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 @contextmanager
 def evaluation_mode(*models: nn.Module) -> Iterator[None]:
-    """Put models into evaluation mode. Afterwards, also after an exception, every submodule has its own mode again.
+    """Put models into evaluation mode and restore the mode of every submodule afterwards, also after an exception.
 
     Gradients are not affected; add `torch.no_grad()` where none are wanted.
     """

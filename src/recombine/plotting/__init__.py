@@ -1,6 +1,6 @@
-"""Figures, drawn from arrays: nothing here trains. Colour maps are perceptually uniform and colour-blind safe.
+"""Figures from arrays; nothing here trains. Colour maps are perceptually uniform and colour-blind safe.
 
-matplotlib loads when a figure is first made, so that colours and labels are at hand without it.
+Matplotlib is imported when the first figure is made, so that colours and labels are available without it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A contact sheet: what each factor of a data set does to its pictures."""
+"""Contact sheets, which show what each factor of a data set does to its pictures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GAP = 1  # pixels between pictures
 
 
 def contact_sheet(dataset: Dataset) -> Figure:
-    """A row per factor: pictures over its values, as many as fit, all other factors as in the picture in the middle.
+    """Draw a row per factor with pictures over its values; the other factors are those of the middle picture.
 
     A value whose combination with these has no picture is left white.
     """

@@ -20,7 +20,7 @@ LONG = 12  # signs of all labels together from which they are turned
 
 
 def grid_axes(space: FactorSpace, ax: Axes | None) -> Axes:
-    """Axes for a picture over the first two factors: positions inside, values on the labels."""
+    """Prepare axes over the first two factors: data coordinates are grid positions, tick labels are values."""
     if ax is None:
         ax = new_figure(4.2, 3.6).subplots()
     names = [*space.names[:2], ""][:2]
@@ -95,7 +95,7 @@ def landscape(
     label: str = "",
     log: bool | None = None,
 ) -> Axes:
-    """A metric over the first two factors (mean over the others), hold-out outlined; errors on a log scale.
+    """Draw a metric over the first two factors (mean over the others) and outline the hold-out.
 
     Values of unavailable cells are left out; where there is nothing else the plane is hatched.
     """

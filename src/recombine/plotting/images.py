@@ -28,7 +28,7 @@ def show_output(
     row_0: Row0 = "bottom",
     tone: Tone | None = None,
 ) -> None:
-    """One output: a grey or coloured image, a vector as bars or as a line, or a single number.
+    """Draw one output: a grey or coloured image, a vector as bars or as a line, or a single number.
 
     Args:
         ax: Where to draw.
@@ -90,7 +90,7 @@ def comparison(
     cells: Sequence[int],
     titles: Mapping[str, str],
 ) -> Figure:
-    """Models side by side: for each its error landscape and its outputs for the same cells, truth on top."""
+    """Draw models side by side: the error landscape of each and its outputs for the same cells, below the truth."""
     tone = tone_of(truth, task.scene.value_range)
     held = task.holdout.ood_mask.ravel()[list(cells)]
     limits = (max(min(e.min() for e in errors.values()), 1e-7), max(e.max() for e in errors.values()))

@@ -1,4 +1,4 @@
-"""What all figures share: colours, and figures outside pyplot's global state."""
+"""Colours of all figures, and figures outside pyplot's global state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of its own, outside pyplot's global state, so that library calls never leak windows."""
+    """Create a figure outside pyplot's global state, so that library calls never leak windows."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

@@ -1,1 +1,1 @@
-"""How well a model does on every cell: metrics, scores, intervals."""
+"""Scores of a model on every cell: metrics, summaries, intervals."""

@@ -1,4 +1,4 @@
-"""What a model makes of chosen cells, beside the truth: as arrays and as a figure."""
+"""Outputs of a model for chosen cells beside the truth, as arrays and as a figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well a decoder does on every combination, trained or held out.
+"""Scores of a decoder on every combination, trained or held out.
 
 scores = score(model, task)
 scores.to_pandas()            # a row per cell of the grid
@@ -87,14 +87,14 @@ def score(model: nn.Module, task: Task, *, chunk: int = CHUNK, output: Key | Non
 
 
 def _targets(task: Task, values: Tensor, outputs: Tensor) -> Tensor:
-    """What the outputs are compared with: for a scene of several pictures per cell it may depend on them."""
+    """The targets. If a scene has several pictures per cell, they may depend on the outputs."""
     nearest = getattr(task.scene, "target_for", None)
     return task.targets(values) if nearest is None or task.inverse else nearest(values, outputs)
 
 
 @dataclass
 class Scores:
-    """A table with a row per cell, and what is read off it.
+    """A table of metrics with a row per cell, with summaries and figures.
 
     Attributes:
         holdout: Tells which cells are ID, OOD or unavailable.

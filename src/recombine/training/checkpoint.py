@@ -32,7 +32,7 @@ class DamagedCheckpoint(DamagedError):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything one seed's future depends on: tensors (weights, optimizer, loss trace, random state) and facts."""
+    """The complete state of one seed: tensors (weights, optimizer, loss trace, random state) and facts."""
 
     tensors: dict[str, Tensor]
     facts: dict[str, Any]  # step, history, stopping state; JSON
@@ -46,7 +46,7 @@ class Checkpoint:
     fingerprint: str
 
     def check_place(self) -> None:
-        """Raise now, and not at the first save, if the file cannot be there."""
+        """Raise early, before the first save, if the file cannot be written."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -132,7 +132,7 @@ def _facts(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
 
 
 def steps_done(path: Path) -> int | None:
-    """At which step a checkpoint file stands; None if there is none. Only its header is read."""
+    """The step at which a checkpoint was saved; None if there is none. Reads only the header of the file."""
     if not path.exists():
         return None
     with _damage_of(path):

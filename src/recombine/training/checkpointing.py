@@ -1,4 +1,4 @@
-"""Saving a training and going on from where it was saved, bit for bit."""
+"""Saving the state of training and resuming from it, bit for bit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Checkpointing:
         self.files = [Checkpoint(Path(path), fingerprint(self.trainer, i)) for i, path in enumerate(paths or [])]
 
     def check_places(self) -> None:
-        """Raise now, and not at the first save, if a file cannot be there."""
+        """Raise early, before the first save, if a file cannot be written."""
         for file in self.files:
             file.check_place()
 
@@ -49,7 +49,7 @@ class Checkpointing:
             file.adopt()
 
     def resume(self) -> None:
-        """Take up the seeds' snapshots, which stand at one step, or start at step 0."""
+        """Load the seeds' snapshots, which are all of the same step, or start at step 0."""
         snapshots = [s for s in (file.read() for file in self.files) if s is not None]
         if not snapshots:
             return
@@ -99,7 +99,7 @@ class Checkpointing:
         self._restore_optimizer(index, snapshot)
 
     def _optimizer_state(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """What the optimizer remembers of a seed: tensors, and plain numbers, by parameter and slot."""
+        """The optimizer state of a seed: tensors and plain numbers, by parameter and slot."""
         tensors: dict[str, Tensor] = {}
         numbers: dict[str, Any] = {}
         for name, parameter in self.trainer.program.parameters.items():

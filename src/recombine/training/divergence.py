@@ -1,4 +1,4 @@
-"""Why a loss is not a finite number."""
+"""Explaining why a loss is NaN or infinite."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from recombine.training.trainer import Trainer
 
 
 def explain(trainer: Trainer, index: int, step: int, columns: Sequence[str]) -> TrainingDiverged:
-    """The error of a seed whose loss is not finite: named after its examples if they are the cause.
+    """Build the error for a seed whose loss is not finite. It names the examples if they are the cause.
 
     Args:
         trainer: At any later step.

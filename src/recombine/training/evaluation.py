@@ -16,13 +16,13 @@ from recombine.training.trainer import Trainer
 
 @dataclass
 class SeedRecord:
-    """What became of a seed so far.
+    """The progress of one seed.
 
     Attributes:
         history: A row per evaluation.
         best: Lowest ID error so far.
         without_improvement: Evaluations since then.
-        stopped: Whether it is no longer followed, though its steps go on while others need them.
+        stopped: Whether its evaluation has ended; its steps continue while other seeds need them.
         diverged: Why, if it did.
         final: The weights it stopped with.
     """
@@ -36,7 +36,7 @@ class SeedRecord:
 
 
 class Evaluator:
-    """Follows a trainer: estimates its errors now and then and decides which seeds stop.
+    """Evaluates a trainer at regular steps and decides which seeds stop early.
 
     Attributes:
         records: One per seed.
@@ -102,7 +102,7 @@ class Evaluator:
         return [{name: own[i] for name, own in means.items()} for i in range(len(self.records))]
 
     def check_finite(self) -> None:
-        """End seeds whose loss is not a number. Done now and then only: asking after each step would stall."""
+        """End seeds whose loss is not finite. Called at intervals: reading the loss after each step would stall."""
         trainer = self.trainer
         for i, step in enumerate(trainer.trace.first_bad_steps(self.checked, trainer.step)):
             if step is not None and not self.records[i].stopped:
@@ -123,7 +123,7 @@ class Evaluator:
             self.stop(index)
 
     def stop(self, index: int) -> None:
-        """Follow a seed no longer, and keep the weights it has now."""
+        """Stop a seed and keep its current weights."""
         tensors = self.trainer.program.tensors(index)
         self.records[index].stopped = True
         self.records[index].final = {name: tensor.detach().clone() for name, tensor in tensors.items()}

@@ -1,4 +1,4 @@
-"""What a checkpoint must have been made for: a hash of everything that a run's future depends on."""
+"""The fingerprint of a run: a hash of everything that its further training depends on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fingerprint(trainer: Trainer, index: int) -> str:
 
 
 def settings(part: object) -> list[Any]:
-    """What tells two objects of one class apart: configuration, and public attributes that are plain or tensors."""
+    """The settings of an object: its configuration, and public attributes that are plain values or tensors."""
     public = {k: v for k, v in getattr(part, "__dict__", {}).items() if not k.startswith("_") and k != "training"}
     told = {name: _told(value) for name, value in {**public, "config": getattr(part, "config", None)}.items()}
     name = getattr(part, "__qualname__", type(part).__qualname__)  # a function's own name, else that of the class

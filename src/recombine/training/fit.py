@@ -1,4 +1,4 @@
-"""Whether a model fits a task: found out on two examples, before anything starts."""
+"""Checking on two examples, before training, that a model fits a task."""
 
 from __future__ import annotations
 

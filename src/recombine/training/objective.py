@@ -1,4 +1,4 @@
-"""What is minimized: a loss plus loss terms."""
+"""The training objective: a loss plus loss terms."""
 
 from __future__ import annotations
 

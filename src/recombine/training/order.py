@@ -1,4 +1,4 @@
-"""In which order a seed sees its examples: a pure function of seed and step."""
+"""The order in which a seed sees its examples, a pure function of seed and step."""
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ from recombine.training.objective import Objective
 class Single:
     """One seed: the model itself.
 
-    A model's fast path `training_forward` is taken unless there are loss terms, which may want derivatives that it does
-    not have.
+    The fast path `training_forward` is used unless there are loss terms, which may need derivatives that it lacks.
     """
 
     def __init__(self, model: nn.Module, loss: Loss, terms: Sequence[LossTerm]) -> None:

@@ -1,4 +1,4 @@
-"""What training a seed gives."""
+"""The result of training one seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recombine.training.recipe import Training
 
 @dataclass(repr=False)
 class TrainingResult:
-    """A trained model and how it came about.
+    """A trained model with its task, recipe and history.
 
     Attributes:
         model: The trained network; a `Decoder` is in evaluation mode.

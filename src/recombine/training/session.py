@@ -1,4 +1,4 @@
-"""A training from start to end: trainer, evaluations, checkpoints, callbacks, Ctrl-C."""
+"""One training from start to end: trainer, evaluations, checkpoints, callbacks, Ctrl-C."""
 
 from __future__ import annotations
 

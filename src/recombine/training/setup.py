@@ -1,4 +1,4 @@
-"""What all seeds of a training have in common."""
+"""The settings that all seeds of a training share."""
 
 from __future__ import annotations
 

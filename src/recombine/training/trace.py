@@ -13,7 +13,7 @@ FIRST_ROOM = 1024  # steps
 
 
 class LossTrace:
-    """Losses by seed, step and column, in memory that grows with the steps done, not with those asked for.
+    """Losses by seed, step and column. Memory grows with the steps done, not with the steps planned.
 
     Args:
         seeds: Number of seeds.

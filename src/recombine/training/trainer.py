@@ -1,4 +1,4 @@
-"""The trainer: makes steps, and nothing else."""
+"""The trainer, which performs optimization steps and nothing else."""
 
 from __future__ import annotations
 

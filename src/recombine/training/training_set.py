@@ -1,4 +1,4 @@
-"""What a run is trained on: a table of the distinct examples of all sources, and the order in which seeds see them."""
+"""The training set: a table of the distinct examples of all sources, and the order in which seeds see them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def epoch_length(task: Task, training: Training) -> int:
 
 
 def check_examples(task: Task, training: Training) -> None:
-    """Raise if the recipe asks for examples that the task cannot give. Cheap, and done before anything is written."""
+    """Raise if the recipe asks for examples that the task does not have. Cheap; called before anything is written."""
     placed = placed_sources(task, training)
     for what, rows in (("An epoch", sum(p.epoch_length() for p in placed)), ("A batch", training.batch)):
         if rows > MOST_ROWS:

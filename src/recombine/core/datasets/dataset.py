@@ -167,7 +167,7 @@ class Dataset:
 
 
 def _channels(source: Source) -> Channels | None:
-    """Where the colour channels are; an error if that cannot be told."""
+    """The axis of the colour channels. Raises if it is ambiguous."""
     shape = source.shape[1:]
     if len(shape) != 3:
         return None

@@ -1,6 +1,6 @@
 """Data files: opened only if they are regular files, and named by the sha256 of their content.
 
-A checksum is computed once for a state of a file, told by its device, inode, size, modification and change time, and
+A checksum is computed once per state of a file, identified by device, inode, size, modification and change time, and
 kept in memory. Those of files of at least `WORTH_KEEPING` bytes are also kept in `recombine/checksums.json` in the
 user's cache folder ($XDG_CACHE_HOME, else ~/.cache), so that a file of many gigabytes is not read again by every
 command. A cache that cannot be read or written is ignored.
@@ -117,7 +117,7 @@ class DataFiles:
         self._many: list[DataFile] = []
 
     def open(self, role: str, path: str | Path) -> Path:
-        """Where the file is; an error if it is no regular file, or if its content is another than recorded."""
+        """The path of the file. Raises if it is not a regular file or if its content differs from the recorded one."""
         if self.recorded is not None and role in self.recorded:
             file = found_again(path, self.recorded[role])
         else:

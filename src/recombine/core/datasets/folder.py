@@ -130,7 +130,7 @@ class PictureRows(Rows):
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Image]:
-    """A picture of which only the header was read; an error for other formats and sizes that cannot be meant."""
+    """A picture of which only the header was read; raises for other formats and implausible sizes."""
     try:
         from PIL import Image
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Which layout a file has, told by its name and its arrays."""
+"""Recognizing the layout of a file by its name and its arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures and labels that a program has: arrays, tensors, or a map-style `torch.utils.data.Dataset`.
+"""Pictures and labels in memory: arrays, tensors, or a map-style `torch.utils.data.Dataset`.
 
 A configuration names them by their checksum. It can be built again as long as the program that holds them runs.
 """

@@ -1,4 +1,4 @@
-"""What a layout's reader gives: labels of every picture, and pictures by number."""
+"""The interface of layout readers: labels of every picture, and pictures by number."""
 
 from __future__ import annotations
 

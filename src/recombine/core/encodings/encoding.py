@@ -1,4 +1,4 @@
-"""What every encoding offers."""
+"""The interface of encodings."""
 
 from __future__ import annotations
 

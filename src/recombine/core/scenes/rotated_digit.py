@@ -35,7 +35,7 @@ class RotatedDigit(Scene):
     Args:
         space: A space with factor `angle`, and perhaps a discrete factor `digit`.
         digits: Which digits: the i-th value of factor `digit` shows digits[i]. Without that factor, one digit.
-        images: Images of one's own, one for each entry of `digits`, as `packed` writes them; the package's MNIST
+        images: Custom images, one for each entry of `digits`, as `packed` writes them; the package's MNIST
             digits unless given. They are part of the configuration, so that a run can be repeated without the files
             they came from.
         inverted: Dark digits on a bright ground.

@@ -1,4 +1,4 @@
-"""What every scene offers."""
+"""The interface of scenes."""
 
 from __future__ import annotations
 

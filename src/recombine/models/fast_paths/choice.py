@@ -1,4 +1,4 @@
-"""Whether a fast path may stand in for a network's own forward pass."""
+"""Deciding whether a fast path may replace a network's forward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stack of convolutions with a gradient written by hand: fewer passes over memory than autograd makes.
+"""A stack of convolutions with a hand-written gradient, which passes over memory less often than autograd.
 
 It has first derivatives in reverse mode only, which is all that training needs.
 """

@@ -1,4 +1,4 @@
-"""Low-rank maps with a gradient written by hand: fewer passes over memory than autograd makes."""
+"""Low-rank maps with a hand-written gradient, which passes over memory less often than autograd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is used of torch beyond its public interface, in one place. Where torch lacks it, no fast path is taken."""
+"""The private names of torch that fast paths use, in one place. A torch that lacks one takes no fast path."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ except AttributeError:  # an older torch; plain autograd computes the same
 
 
 def is_changed(module: nn.Module) -> bool:
-    """Whether a single module is hooked, compiled, or has a forward pass of its own that its class has not."""
+    """Whether a module is hooked, compiled, or has a `forward` that differs from its class's."""
     hooked = any(getattr(module, name) for name in HOOKS)
     return hooked or "forward" in vars(module) or getattr(module, "_compiled_call_impl", None) is not None

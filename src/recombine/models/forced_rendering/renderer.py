@@ -26,7 +26,7 @@ DARKEST = 1e-30  # a map whose Σ λ² is below this counts as empty: dividing b
 
 
 class FactorRenderer(nn.Module):
-    """Draws each factor on channels of its own, to be put in front of any convolutional network.
+    """Draws each factor on separate channels. Place it in front of any convolutional network.
 
     Args:
         factor_sizes: Number of values of each factor.

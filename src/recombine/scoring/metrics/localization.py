@@ -1,4 +1,4 @@
-"""Whether the object is drawn where it belongs."""
+"""Localization: whether the object is drawn in the right place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every metric offers.
+"""The interface of metrics.
 
     @METRICS.register
     class MeanAbsoluteError(Metric):
@@ -78,7 +78,7 @@ class Metric(ABC):
     order: ClassVar[int] = 100
 
     def applies(self, task: Task) -> bool:
-        """Whether the metric means something for a task. Where it does not, its column is absent."""
+        """Whether the metric is defined for a task. If not, its column is absent."""
         return True
 
     @abstractmethod
@@ -88,8 +88,8 @@ class Metric(ABC):
         """The metric of some cells.
 
         Args:
-            outputs: What the model answered, one entry per cell.
-            targets: What it should have answered.
+            outputs: The outputs of the model, one entry per cell.
+            targets: The true outputs.
             values: The cells' factor values, (cell, factor).
             task: The task.
         """

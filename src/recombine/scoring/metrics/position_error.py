@@ -1,4 +1,4 @@
-"""How far from its place the object is drawn."""
+"""Distance between the drawn object and its true place."""
 
 from __future__ import annotations
 

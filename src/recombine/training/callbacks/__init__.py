@@ -1,4 +1,4 @@
-"""Callbacks: what else happens while a model is trained. One file each; write a subclass of `Callback` for your own.
+"""Callbacks: actions during training, one file each. Subclass `Callback` to add one.
 
 rc.train(model, task, callbacks=[CSVLog("history.csv"), TensorBoard("logs")])
 """

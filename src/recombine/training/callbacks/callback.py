@@ -1,4 +1,4 @@
-"""What every callback may do."""
+"""The interface of callbacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from recombine.training.result import TrainingResult
 
 
 class Callback:
-    """Is told what happens during a training; nothing it does changes the result. Override what you need.
+    """Receives events during training. Nothing it does changes the result. Override the methods you need.
 
         class Print(Callback):
             def on_evaluate(self, seed, row):
@@ -18,7 +18,7 @@ class Callback:
     """
 
     def on_start(self, seeds: Sequence[int], step: int, total: int) -> None:
-        """Training begins, or goes on from a checkpoint.
+        """Called when training starts or resumes from a checkpoint.
 
         Args:
             seeds: The seeds that are trained together.
@@ -30,4 +30,4 @@ class Callback:
         """A seed was evaluated; `row` is the new row of its history: step, learning_rate, loss, id_mse, ood_mse, …"""
 
     def on_end(self, result: TrainingResult) -> None:
-        """A seed is trained and scored. Not called for a seed that diverged or was interrupted."""
+        """Called when a seed has been trained and scored. Not called for a seed that diverged or was interrupted."""

@@ -13,7 +13,7 @@ class CSVLog(Callback):
     """Adds a line per evaluation and seed: seed, step, learning_rate, loss and its parts, id_mse, ood_mse.
 
     Args:
-        path: The file. A line is added to what is there, so a training that goes on after a kill may repeat a few.
+        path: The file. Lines are appended, so a run that resumes after a kill may repeat a few of them.
     """
 
     def __init__(self, path: str | Path) -> None:

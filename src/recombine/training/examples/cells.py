@@ -1,4 +1,4 @@
-"""The trained combinations themselves: ID cells of the grid."""
+"""Examples from the ID cells of the grid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recombine.training.examples.source import EXAMPLES
 
 @EXAMPLES.register("cells")
 class Cells(Drawn):
-    """ID cells, of which each seed draws its own. Where a data set has several pictures of a cell, all are trained on.
+    """ID cells; each seed draws its own. If a data set has several pictures of a cell, all of them are used.
 
     Args:
         task: What is to be learnt.

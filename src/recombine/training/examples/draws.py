@@ -1,4 +1,4 @@
-"""What sources share that each seed draws its own examples from."""
+"""Base of the sources from which each seed draws its own examples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recombine.training.examples.source import ExampleSource
 
 
 class Drawn(ExampleSource):
-    """A source of which each seed trains on all examples, on draws with replacement, or on some distinct ones.
+    """A source from which each seed uses all examples, draws with replacement, or a subset of distinct examples.
 
     Args:
         task: What is to be learnt.

@@ -1,4 +1,4 @@
-"""What every example source offers, and the settings that all of them share."""
+"""The interface of example sources, and the settings that all of them share."""
 
 from __future__ import annotations
 

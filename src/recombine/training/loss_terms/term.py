@@ -1,4 +1,4 @@
-"""What every loss term is."""
+"""The interface of loss terms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDED = ("step", "learning_rate", "loss", "id_mse", "ood_mse")  # the history
 
 
 class Batch(NamedTuple):
-    """What a loss term may look at."""
+    """The data available to a loss term."""
 
     inputs: Tensor
     targets: Tensor
@@ -27,7 +27,7 @@ class Batch(NamedTuple):
 
 @runtime_checkable
 class LossTerm(Protocol):
-    """Something added to the loss: (model, batch) → scalar. Its weight and schedule are its own affair.
+    """A term added to the loss: (model, batch) → scalar. It applies its own weight and schedule.
 
     A term must read the model's parameters through the model it is handed. Its `name` labels its logged value.
     """

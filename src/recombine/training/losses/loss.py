@@ -1,4 +1,4 @@
-"""What every loss offers."""
+"""The interface of losses."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Loss(ABC):
         return each.mean(1) if weights is None else (weights * each).mean(1)
 
     def check(self, outputs: Tensor, targets: Tensor) -> None:
-        """Raise InputError if outputs or targets are not of the sort that the loss is for."""
+        """Raise InputError if the loss is not defined for such outputs or targets."""
         return
 
 

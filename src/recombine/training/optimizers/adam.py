@@ -1,4 +1,4 @@
-"""Adam, with weight decay as a part of the gradient."""
+"""Adam, with weight decay added to the gradient."""
 
 from __future__ import annotations
 

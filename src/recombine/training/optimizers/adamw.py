@@ -1,4 +1,4 @@
-"""AdamW: Adam with weight decay apart from the gradient."""
+"""AdamW: Adam with decoupled weight decay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every optimizer's factory offers."""
+"""The interface of optimizer factories."""
 
 from __future__ import annotations
 

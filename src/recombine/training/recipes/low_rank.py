@@ -12,7 +12,7 @@ from recombine.training.recipe import RECIPES, Training
 
 @RECIPES.register("low_rank")
 class LowRank(Training):
-    """The paper's for the factor-rendered decoder: every ID cell once per epoch, 1000 epochs, both penalties."""
+    """The paper's recipe for the factor-rendered decoder: every ID cell once per epoch, 1000 epochs, both penalties."""
 
     kind: Literal["low_rank"] = "low_rank"
     epochs: Count = 1000

@@ -12,7 +12,7 @@ from recombine.training.recipe import RECIPES, Training
 
 @RECIPES.register("paper")
 class Paper(Training):
-    """The original experiments': 2000 ID samples drawn with replacement, 50 epochs, AdamW at 1e-3, batch 32.
+    """The original experiments: 2000 ID samples drawn with replacement, 50 epochs, AdamW at 1e-3, batch 32.
 
     They trained MLPs for 20 epochs: set epochs=20 for those.
     """

@@ -1,4 +1,4 @@
-"""A quicker recipe than the paper's."""
+"""A recipe that converges faster than the paper's."""
 
 from __future__ import annotations
 
