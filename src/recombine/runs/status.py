@@ -46,10 +46,12 @@ class RunStatus:
 
     @property
     def finished(self) -> bool:
+        """Whether the run has been trained to its end."""
         return self.state is RunState.FINISHED
 
     @property
     def damaged(self) -> bool:
+        """Whether files of the run are damaged."""
         return self.state is RunState.DAMAGED
 
     def to_json(self) -> dict[str, str | int]:

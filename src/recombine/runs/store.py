@@ -155,6 +155,7 @@ class Store:
         }
 
     def directory(self, config: RunConfig) -> Path:
+        """The folder of a run, whether or not it exists."""
         return self.root / config.hash
 
     def _checkpoint(self, config: RunConfig) -> Path:

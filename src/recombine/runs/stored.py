@@ -41,6 +41,7 @@ class StoredRun:
 
     @property
     def id(self) -> str:
+        """The hash that names the run."""
         return self.path.name
 
     @property
@@ -55,10 +56,12 @@ class StoredRun:
 
     @cached_property
     def task(self) -> Task:
+        """The task that the run was trained on."""
         return self.config.task() if self.given_task is None else self.given_task
 
     @cached_property
     def model(self) -> nn.Module:
+        """The trained network."""
         self.verified("model/config.json")
         weights = self.verified(WEIGHTS)
         if self.config.decoder["kind"] != MODULE:
@@ -76,6 +79,7 @@ class StoredRun:
 
     @cached_property
     def holdout(self) -> Holdout:
+        """The hold-out of the task."""
         grid = self.facts.get("grid")
         return self.task.holdout if grid is None else holdout_of(grid, self.config.scene["factors"])
 
