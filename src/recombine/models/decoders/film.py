@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 
 import torch
 from jaxtyping import Float
@@ -41,11 +40,12 @@ class FiLM(Decoder):
             *((Doubling(width, width), width) for _ in range(DOUBLINGS)),
         ]
         self.layers = nn.ModuleDict(
-            (
-                str(i),
-                nn.ModuleDict(OrderedDict(linear=linear, film=Modulation(len(self.modulating), size), act=nn.ReLU())),
-            )
-            for i, (linear, size) in enumerate(linears, 1)
+            {
+                str(i): nn.ModuleDict(
+                    {"linear": linear, "film": Modulation(len(self.modulating), size), "act": nn.ReLU()}
+                )
+                for i, (linear, size) in enumerate(linears, 1)
+            }
         )
         self.out = nn.Conv2d(width, channels, 3, padding=1)
 
