@@ -312,7 +312,7 @@ def test_the_stored_model_loads_on_its_own(store):
 
 
 def test_a_large_store_is_listed_as_quickly_as_its_records_are_read(store):
-    """`make bench` measures the promise, 10 000 runs in 2 s; here checking may take as long as reading, twice."""
+    """`make bench` measures the promise, 10 000 runs in 2 s; here with every call checked for its types."""
     facts = json.loads((store.directory(tiny()) / "run.json").read_text())
     del facts["digest"]
     for i in range(1, 2_001):
@@ -332,4 +332,4 @@ def test_a_large_store_is_listed_as_quickly_as_its_records_are_read(store):
         reading.append(time.process_time() - start)
     assert {row.status.state for row in rows} == {RunState.FINISHED}
     assert len(rows) == 2_001
-    assert min(listing) < 3 * min(reading), (listing, reading)
+    assert min(listing) < 6 * min(reading), (listing, reading)

@@ -21,6 +21,8 @@ from recombine.studies.framework.study import Runs, discover, select, undiagnose
 
 STUDIES = discover()
 SEEDS = [100, 101]
+SAMPLE = ("landscapes", "superpositions", "inverse")  # a study with claims, one that reads its runs, a side result
+SOME_ARE_LONG = [pytest.param(key, marks=() if key in SAMPLE else pytest.mark.long) for key in STUDIES]
 
 
 def call(*words: str, out: Path):
@@ -37,7 +39,7 @@ def out(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("key", STUDIES)
+@pytest.mark.parametrize("key", SOME_ARE_LONG)
 def test_a_study_runs_and_draws_and_judges_from_saved_rows(key, out, tmp_path):
     study = STUDIES[key]
     done = call(key, "--json", out=out)
@@ -59,10 +61,6 @@ def test_a_study_runs_and_draws_and_judges_from_saved_rows(key, out, tmp_path):
     saved = {row["claim"]: row for row in json.loads((out / "claims.json").read_text())}
     for verdict in judged(study, part, SEEDS, listed(reasons(part)), listed(undiagnosed(part))):
         assert saved[verdict["claim"]] == {**verdict, "study": key, "profile": "smoke"}
-
-
-SAMPLE = ("superpositions", "rendering", "few_shot", "scaling", "never_lit")
-SOME_ARE_LONG = [pytest.param(key, marks=() if key in SAMPLE else pytest.mark.long) for key in STUDIES]
 
 
 @pytest.mark.parametrize("key", SOME_ARE_LONG)
@@ -118,7 +116,7 @@ def damaged(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["model/model.safetensors", "run.json", "config.json"])
-@pytest.mark.parametrize("key", ["superpositions", "scaling"])
+@pytest.mark.parametrize("key", ["superpositions", pytest.param("scaling", marks=pytest.mark.long)])
 def test_a_damaged_run_is_trained_again(key, name, out, tmp_path):
     call(key, out=out)
     mine = tmp_path / "out"
