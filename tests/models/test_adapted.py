@@ -43,7 +43,7 @@ TENSOR = torch.arange(6.0).reshape(2, 3)
         (Pair(TENSOR, 0), "mean"),
         (type("Plain", (), {"sample": TENSOR})(), "sample"),
     ],
-    ids=str,
+    ids=["tensor", "tuple", "list", "dict", "dotted key", "dataclass", "nested", "named tuple", "attribute"],
 )
 def test_a_part_of_the_output_is_chosen_by_key_attribute_or_position(output, key):
     if key == "extra.again":
