@@ -15,7 +15,7 @@ from pathlib import Path
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["OMP_NUM_THREADS"] = "1"
-os.environ["RAY_worker_niceness"] = "0"  # else workers wait for every other test on the machine
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (Ray's spelling); else workers wait for every other test
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # else Ray replaces loopback by the outer address
 
 WORDS = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "decoder.width=8"]
