@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import recombine
-from recombine.cli import data, demo, diagnose, doctor, plugins, report, reproduce, runs, sweep, train
+from recombine.cli import compare, data, demo, diagnose, doctor, plugins, report, reproduce, runs, sweep, train
 from recombine.cli.command import run_app
 from recombine.cli.groups import GroupedCommands
 
@@ -31,7 +31,7 @@ def root(
         raise typer.Exit
 
 
-for module in (demo, train, runs, data, diagnose, sweep, reproduce, report, plugins, doctor):
+for module in (demo, train, runs, data, diagnose, sweep, reproduce, compare, report, plugins, doctor):
     module.register(app)
 
 

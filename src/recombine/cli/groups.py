@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 TASKS = {
     "First steps": ("demo", "doctor"),
-    "Train and compare": ("train", "sweep", "runs"),
+    "Train and compare": ("train", "sweep", "runs", "compare"),
     "Your own data, models and code": ("data", "diagnose", "plugins"),
     "Results": ("reproduce", "report"),
 }

@@ -1,0 +1,128 @@
+"""The command `recombine compare`: remedies on scenes and splits under one budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recombine.cli.command import command
+from recombine.cli.options import Address, Device, Engine, Json
+from recombine.cli.output import say, show_json, show_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from recombine.diagnostics.request import DiagnosisRequest
+    from recombine.runs.config import RunConfig
+    from recombine.runs.store import Store
+    from recombine.studies.compare.running import Comparison, Plan
+
+PAGE_MB = 50.0
+PAGE_MODELS = 12  # in the explorer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("compare")(compare)
+
+
+@command
+def compare(
+    suite: Annotated[str, typer.Option("--suite", help="mini (to try it), small or full.")] = "small",
+    remedies: Annotated[
+        str, typer.Option("--remedies", help="Names, with commas; those of the suite unless given.")
+    ] = "",
+    scenes: Annotated[str, typer.Option("--scenes", help="Names of the suite's scenes, with commas.")] = "",
+    splits: Annotated[str, typer.Option("--splits", help="random, comb, diagonal, connected, range.")] = "",
+    seeds: Annotated[int | None, typer.Option("--seeds", help="How many, if not the suite's.", min=1)] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for rows, tables, figures and runs.")] = Path("comparison"),
+    engine: Engine = "processes",
+    address: Address = None,
+    device: Device = "auto",
+    max_parallel: Annotated[int | None, typer.Option("--max-parallel", help="Jobs at once.", min=1)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every remedy and estimate the time.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train every remedy on every scene and split under one budget, tuned by the same number of trials.
+
+    Finished runs are kept: the same command goes on where it was. Ends with code 1 if a run failed.
+    """
+    from recombine import sweeps
+    from recombine.core.devices import resolve
+    from recombine.studies.compare import running
+    from recombine.studies.compare.suite import chosen
+    from recombine.studies.compare.suite import suite as named
+
+    wanted = chosen(named(suite), remedies=_names(remedies), scenes=_names(scenes), splits=_names(splits), seeds=seeds)
+    options = sweeps.EngineOptions(max_parallel, address=address)
+    resolve(device)
+    sweeps.check_engine(engine, options)
+    if dry_run:
+        _show_plan(running.plan(wanted, out, workers=_workers(engine, max_parallel)), as_json)
+        return
+
+    def train(configs: Sequence[RunConfig], store: Store, request: DiagnosisRequest | None) -> dict[str, str]:
+        result = sweeps.run(
+            configs, store, diagnose=request, engine=engine, address=address, device=device, workers=max_parallel
+        )
+        return {failure.run: failure.error for failure in (*result.failed, *result.undiagnosed)}
+
+    found = running.compare(wanted, out, train=train, say=lambda text: say(text, err=True))
+    page = _page(found)
+    if as_json:
+        show_json({**found.to_json(), "page": None if page is None else str(page)})
+    else:
+        _show(found, page)
+    if found.failed:
+        raise typer.Exit(1)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _workers(engine: str, wanted: int | None) -> int:
+    """Jobs at once on this machine; a cluster is not asked before it is needed."""
+    from recombine.sweeps.engines.choice import LOCAL, start_engine
+    from recombine.sweeps.engines.engine import EngineOptions
+
+    return start_engine(engine if engine in LOCAL else "processes", EngineOptions(wanted)).capacity()
+
+
+def _page(found: Comparison) -> Path | None:
+    """The page to walk through: one seed of each remedy, scene and split."""
+    from recombine.report.collect import collect
+    from recombine.report.page import write_report
+
+    if not found.shown:
+        return None
+    path = found.out / "page.html"
+    collected = collect([str(found.out / "runs" / run) for run in found.shown[:PAGE_MODELS]], runs=found.out / "runs")
+    write_report(collected, path, max_mb=PAGE_MB, kernel=False, units=0)
+    return path
+
+
+def _show_plan(plan: Plan, as_json: bool) -> None:
+    from recombine.sweeps.status import clock
+
+    if as_json:
+        show_json(plan.to_json())
+        return
+    for row in plan.left_out:
+        say(f"left out: {row['remedy']} on {row['scene']}, {row['split']}: {row['reason']}")
+    say(
+        f"{len(plan.entries)} combinations of remedy, scene and split, {len(plan.left_out)} left out. {plan.trials} "
+        f"trials and {plan.finals} runs, {plan.stored} of them stored; the others on {plan.workers} workers: about "
+        f"{clock(plan.seconds)}."
+    )
+
+
+def _show(found: Comparison, page: Path | None) -> None:
+    from recombine.studies.compare.tables import summary
+
+    show_table(summary(found.rows), ["remedy", "scene", "split", "seeds", "right", "ood_error", "verdicts", "failing"])
+    say(f"\nRows, tables and figures are in {found.out}." + ("" if page is None else f" The page is {page}."))
+    for run, why in found.failed.items():
+        say(f"failed: {run}: {why}", err=True)

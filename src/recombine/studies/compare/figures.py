@@ -1,0 +1,93 @@
+"""Figures of a comparison, drawn from its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recombine.plotting.style import COLOURS, MARKERS, new_figure
+from recombine.studies.compare.results import Status, means
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def heat_map(rows: Rows) -> Figure:
+    """Share of unseen cells that are right, remedy × (scene, split); a dash where a remedy is left out."""
+    shares = means(rows, "right")
+    remedies = list(dict.fromkeys((row["block"], row["remedy"]) for row in rows))
+    remedies.sort(key=lambda pair: pair[0])  # stable: blocks one after the other
+    tasks = list(dict.fromkeys((row["scene"], row["split"]) for row in rows))
+    values = np.array([[shares.get((remedy, *task), np.nan) for task in tasks] for _, remedy in remedies])
+    figure = new_figure(2.2 + 0.75 * len(tasks), 1.6 + 0.32 * len(remedies))
+    axes = figure.subplots()
+    axes.set_facecolor("0.85")
+    image = axes.imshow(values, vmin=0, vmax=1, cmap="viridis", aspect="auto")
+    for (i, j), value in np.ndenumerate(values):
+        text, colour = ("–", "0.4") if np.isnan(value) else (f"{value:.2f}", "white" if value < 0.6 else "black")
+        axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=8)
+    axes.set_xticks(range(len(tasks)), [f"{scene}\n{split}" for scene, split in tasks], fontsize=8)
+    axes.set_yticks(range(len(remedies)), [remedy for _, remedy in remedies], fontsize=8)
+    blocks = [block for block, _ in remedies]
+    for i in range(1, len(blocks)):
+        if blocks[i] != blocks[i - 1]:
+            axes.axhline(i - 0.5, color="white", linewidth=3)
+    axes.set_title("share of unseen cells that are right (mean over seeds; – left out)", fontsize=9)
+    figure.colorbar(image, ax=axes, fraction=0.03)
+    return figure
+
+
+def errors(rows: Rows) -> Figure:
+    """OOD error against ID error, a marker per remedy, a panel per split; on the diagonal both are equal."""
+    done = [row for row in rows if row["status"] == Status.DONE and row["id_error"] and row["ood_error"]]
+    splits = list(dict.fromkeys(row["split"] for row in rows))
+    names = list(dict.fromkeys(row["remedy"] for row in rows))
+    figure = new_figure(1.8 + 3 * len(splits), 3.4)
+    panels = figure.subplots(1, len(splits), squeeze=False, sharex=True, sharey=True)[0]
+    for axes, split in zip(panels, splits):
+        for i, name in enumerate(names):
+            here = [row for row in done if (row["split"], row["remedy"]) == (split, name)]
+            marker, colour = MARKERS[i // len(COLOURS) % len(MARKERS)], COLOURS[i % len(COLOURS)]
+            pairs = [r["id_error"] for r in here], [r["ood_error"] for r in here]
+            axes.plot(*pairs, marker, color=colour, markersize=5, alpha=0.8, label=name)
+        if done:
+            ends = [min(r["id_error"] for r in done), max(r["ood_error"] for r in done)]
+            axes.plot(ends, ends, color="0.6", linewidth=0.8)
+        axes.set(xscale="log", yscale="log", title=split, xlabel="ID error / variance")
+    panels[0].set_ylabel("OOD error / variance")
+    panels[-1].legend(fontsize=6, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    return figure
+
+
+def cost(rows: Rows) -> Figure:
+    """Benefit against cost: mean share of unseen cells right over seconds of training, a point per remedy."""
+    figure = new_figure(6, 3.8)
+    axes = figure.subplots()
+    for i, name in enumerate(dict.fromkeys(row["remedy"] for row in rows)):
+        here = [r for r in rows if r["remedy"] == name and r["status"] == Status.DONE and r["right"] is not None]
+        if here:
+            seconds, share = (float(np.mean([row[column] for row in here])) for column in ("seconds", "right"))
+            axes.plot([seconds], [share], MARKERS[i // len(COLOURS) % len(MARKERS)], color=COLOURS[i % len(COLOURS)])
+            axes.annotate(name, (seconds, share), textcoords="offset points", xytext=(5, 3), fontsize=7)
+    axes.set(xscale="log", ylim=(-0.05, 1.08), xlabel="seconds of training per run (mean)",
+             ylabel="share of unseen cells right (mean)")  # fmt: skip
+    axes.margins(x=0.2)
+    return figure
+
+
+def rank_chart(ranked: Sequence[Mapping[str, Any]]) -> Figure:
+    """Mean rank of each remedy with its interval over seeds; 1 is best."""
+    figure = new_figure(5, 1 + 0.3 * max(1, len(ranked)))
+    axes = figure.subplots()
+    for i, row in enumerate(ranked):
+        if row["low"] is not None:
+            axes.plot([row["low"], row["high"]], [i, i], color="0.5", linewidth=2)
+        axes.plot([row["mean_rank"]], [i], "o", color=COLOURS[0])
+    axes.set_yticks(range(len(ranked)), [row["remedy"] for row in ranked], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("mean rank over scenes and splits, 95 % interval over seeds")
+    return figure

@@ -1,0 +1,180 @@
+"""From a suite to configurations: widths that give every remedy its parameters, trials, and what is left out."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.core.holdouts import HOLDOUTS
+from recombine.core.scenes import SCENES, Composition, Scene
+from recombine.core.task import Shapes
+from recombine.models.decoders import DECODERS
+from recombine.runs.config import RunConfig
+from recombine.studies.compare.remedy import REMEDIES, Remedy
+from recombine.studies.compare.suite import SPLITS, Budget, Suite
+
+WIDEST = 4096
+INNER_SEED = 1  # of the cells that trials hold out
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A remedy on a scene and a split.
+
+    Attributes:
+        remedy, scene, split: Names.
+        trials: A configuration per trial; the outer hold-out and an inner one are held out.
+        reason: Why it is left out; None if it is not.
+        parameters: Of its decoder.
+    """
+
+    remedy: Remedy
+    scene: str
+    split: str
+    trials: tuple[RunConfig, ...] = ()
+    reason: str | None = None
+    parameters: int = 0
+    base: Mapping[str, Any] | None = None
+
+    def final(self, trial: int, seed: int) -> RunConfig:
+        """The run that is reported: the trial's settings, all steps, only the outer cells held out."""
+        assert self.base is not None
+        return RunConfig.from_dict({**merged(self.base, self.remedy.trials[trial]), "seed": seed})
+
+
+def entries(suite: Suite) -> list[Entry]:
+    """Every remedy on every scene and split, checked; nothing is trained."""
+    return [
+        _entry(REMEDIES[remedy], scene, split, suite)
+        for scene in suite.scenes
+        for split in suite.splits
+        for remedy in suite.remedies
+    ]
+
+
+def _entry(remedy: Remedy, scene: str, split: str, suite: Suite) -> Entry:
+    try:
+        given = suite.scenes[scene]
+        made = built_scene(given)
+        holdout = SPLITS[split](made.space)
+        decoder = sized(remedy, made, suite.budget)
+        base = _base(remedy, given, holdout, decoder, suite.budget)
+        inner = {
+            "kind": "any_of",
+            "parts": [holdout, {"kind": "random", "fraction": suite.budget.inner, "seed": INNER_SEED}],
+        }
+        trial = {**base, "holdout": inner, "training": {**base["training"], "allow_unseen": True}}
+        trial["training"] |= {"steps": round(remedy.steps * suite.budget.trial_steps)}
+        trials = tuple(RunConfig.from_dict(merged(trial, settings)) for settings in remedy.trials)
+        entry = Entry(remedy, scene, split, trials, None, count_parameters(decoder, shapes_of(made)), base)
+        entry.final(0, 0).check()
+        return entry
+    except Exception as error:  # (a plug-in's remedy may raise anything, and loses only its own cells)
+        told = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        return Entry(remedy, scene, split, reason=told)
+
+
+def _base(
+    remedy: Remedy, scene: Mapping[str, Any], holdout: Mapping[str, Any], decoder: Mapping[str, Any], budget: Budget
+) -> dict[str, Any]:
+    steps = round(remedy.steps * budget.steps)
+    training = {"kind": "recommended", "steps": steps, "batch": budget.batch, "evaluate_every": max(1, steps // 4)}
+    return {
+        "scene": dict(scene),
+        "encoding": {"kind": "onehot"},
+        "holdout": dict(holdout),
+        "decoder": dict(decoder),
+        "training": merged(training, remedy.training),
+        "seed": 0,
+    }
+
+
+def built_scene(given: Mapping[str, Any]) -> Scene:
+    """The scene of a configuration with factors."""
+    config = {key: value for key, value in given.items() if key != "factors"}
+    return SCENES.build(config, FactorSpace.from_config(given["factors"]))
+
+
+def shapes_of(scene: Scene) -> Shapes:
+    return Shapes(sum(scene.space.shape), scene.output_shape, scene.space.shape)
+
+
+def sized(remedy: Remedy, scene: Scene, budget: Budget) -> dict[str, Any]:
+    """The remedy's decoder with the width that comes nearest to the budget.
+
+    Raises:
+        InputError: if no width comes within the tolerance.
+    """
+    decoder = {**remedy.decoder, **({"slots": slots} if remedy.slotted and (slots := slots_of(scene)) else {})}
+    if remedy.width is None:
+        return decoder
+    goal, shapes = remedy.parameters * budget.parameters, shapes_of(scene)
+
+    def parameters(units: int) -> int:
+        return count_parameters({**decoder, str(remedy.width): units * remedy.multiple}, shapes)
+
+    low, high = 1, max(2, WIDEST // remedy.multiple)
+    while high - low > 1:  # parameters(low) ≤ goal < parameters(high)
+        middle = (low + high) // 2
+        low, high = (middle, high) if parameters(middle) <= goal else (low, middle)
+    best = min((low, high), key=lambda units: abs(parameters(units) - goal))
+    if abs(parameters(best) - goal) > budget.tolerance * goal:
+        raise InputError(
+            f"No {remedy.width} gives {remedy.name!r} within {budget.tolerance:.0%} of {goal:g} parameters; the "
+            f"nearest, {best * remedy.multiple}, has {parameters(best)}.",
+            "parameters",
+        )
+    return {**decoder, remedy.width: best * remedy.multiple}
+
+
+def count_parameters(decoder: Mapping[str, Any], shapes: Shapes) -> int:
+    """How many parameters a decoder has; its weights are not made."""
+    return _counted(json.dumps(decoder, sort_keys=True), shapes)
+
+
+@functools.cache
+def _counted(decoder: str, shapes: Shapes) -> int:
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in DECODERS.build(json.loads(decoder), shapes).parameters())
+
+
+def slots_of(scene: Scene) -> list[list[int]] | None:
+    """The factors of each object, if the scene states that its blocks are objects."""
+    structure = scene.structure
+    if structure is None or structure.composition is Composition.PRODUCT:
+        return None
+    return [[scene.space.axis(name) for name in block] for block in structure.blocks]
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings changed by others."""
+    result = dict(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        result[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def split_facts(suite: Suite) -> dict[tuple[str, str], dict[str, Any]]:
+    """Of every scene and split: held-out share, covered order and pixel coverage; empty if it does not fit."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for name, given in suite.scenes.items():
+        scene = built_scene(given)
+        for split in suite.splits:
+            try:
+                holdout = HOLDOUTS.build(SPLITS[split](scene.space), scene.space)
+                found[name, split] = {
+                    "held_out": holdout.n_ood / len(scene.space),
+                    "covered_order": holdout.covered_order(),
+                    "pixel_coverage": holdout.pixel_coverage(scene),
+                }
+            except InputError:
+                found[name, split] = {}
+    return found

@@ -1,0 +1,22 @@
+"""Remedies that change the budget by their nature, each with a control that is given the same extra."""
+
+from recombine.studies.compare.remedy import REMEDIES, Remedy
+
+CNN = {"kind": "cnn", "depth": 3}
+STRIPES = {"examples": {"single_factor": {}}}
+LOW_RANK = {"terms": {"entropy": {"weight": 1e-4}, "variance": {"weight": 1e-5}}}
+
+for order, remedy in enumerate(
+    (
+        Remedy("cnn_longer", CNN, "control: twice the steps", steps=2.0),
+        Remedy("cnn_stripes", CNN, "Liang et al. 2025", training=STRIPES, steps=2.0, extra=True, control="cnn_longer"),
+        Remedy("cnn_wider", CNN, "Redhardt et al. 2025", parameters=4.0, control="cnn"),
+        Remedy(
+            "cnn_decay", CNN, "weight decay", training={"optimizer": {"weight_decay": 0.1}}, control="cnn"
+        ),
+        Remedy("cp_free", {"kind": "cp", "rank": 2, "maps": "free"}, "CP", width=None, control="cp_shared"),
+        Remedy("rendered", {"kind": "rendered"}, "Liang et al. 2025", width=None, training=LOW_RANK, control="cnn"),
+    ),
+    40,
+):  # fmt: skip
+    REMEDIES.add(remedy.name, Remedy(**{**vars(remedy), "order": order}))

@@ -1,0 +1,132 @@
+"""Tidy rows of a comparison, read from the store; and the choice of each remedy's settings by its trials."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from recombine.core.errors import StoreError
+from recombine.core.files import read_json
+from recombine.core.holdouts import HOLDOUTS
+from recombine.diagnostics.diagnosis_files import MAIN
+from recombine.runs.config import RunConfig
+from recombine.runs.store import Store
+from recombine.scoring.intervals import bootstrap_interval
+from recombine.studies.compare.planning import Entry
+from recombine.studies.compare.remedy import Block
+
+COLUMNS = (
+    "remedy", "block", "control", "scene", "split", "seed", "status", "reason", "right", "right_low", "right_high",
+    "verdict", "failing", "id_error", "ood_error", "id_mse", "ood_mse", "parameters", "steps", "batch", "pictures",
+    "seconds", "trial", "held_out", "covered_order", "pixel_coverage", "run",
+)  # fmt: skip
+
+
+class Status(StrEnum):
+    """What became of a row."""
+
+    DONE = "done"
+    LEFT_OUT = "left out"
+    FAILED = "failed"
+
+
+def inner_error(store: Store, trial: RunConfig, outer: Mapping[str, Any]) -> float:
+    """Mean squared error on the cells that only the inner hold-out of a trial holds out; ∞ if the trial failed.
+
+    The cells that are reported, those of the outer hold-out, are not looked at.
+    """
+    try:
+        scores = store.load(trial.hash).scores
+    except StoreError:
+        return math.inf
+    space = scores.holdout.space
+    held = HOLDOUTS.build(dict(outer), space)
+    inner = (scores.holdout.ood_mask & held.id_mask).ravel()
+    error = float(np.mean(scores.columns["mse"][inner])) if inner.any() else math.inf
+    return error if math.isfinite(error) else math.inf
+
+
+def best_trial(store: Store, entry: Entry) -> int:
+    """The trial with the lowest inner error; the first one if all failed."""
+    assert entry.base is not None
+    errors = [inner_error(store, trial, entry.base["holdout"]) for trial in entry.trials]
+    return int(np.argmin(errors))
+
+
+def row_of(
+    store: Store, entry: Entry, seed: int, trial: int | None, facts: Mapping[str, Any], failures: Mapping[str, str]
+) -> dict[str, Any]:
+    """The tidy row of a remedy, scene, split and seed."""
+    row: dict[str, Any] = dict.fromkeys(COLUMNS)
+    row |= {
+        "remedy": entry.remedy.name,
+        "block": str(entry.remedy.block),
+        "control": entry.remedy.control,
+        "scene": entry.scene,
+        "split": entry.split,
+        "seed": seed,
+        **facts,
+    }
+    if entry.reason is not None or trial is None:
+        return row | {"status": str(Status.LEFT_OUT), "reason": entry.reason}
+    config = entry.final(trial, seed)
+    row |= {"run": config.hash, "trial": trial, "parameters": entry.parameters, "batch": config.training["batch"]}
+    row |= {"steps": config.training["steps"], "status": str(Status.FAILED)}
+    with contextlib.suppress(StoreError, KeyError, TypeError):
+        run = store.load(config.hash)
+        summary = run.summary
+        verdict = read_json(run.path / "diagnosis" / MAIN)["verdict"]
+        return row | {
+            "status": str(Status.DONE),
+            "right": verdict["right"],
+            "right_low": verdict["interval"][0],
+            "right_high": verdict["interval"][1],
+            "verdict": verdict["kind"],
+            "failing": " ".join(verdict["failing"]),
+            "id_error": verdict["id_error"],
+            "ood_error": verdict["ood_error"],
+            "id_mse": summary.get("id_mse"),
+            "ood_mse": summary.get("ood_mse"),
+            "pictures": int((run.scores.holdout.id_mask).sum()),
+            "seconds": run.facts["seconds"],
+        }
+    return row | {"reason": failures.get(config.hash, "The run or its diagnosis is missing.")}
+
+
+def means(rows: Sequence[Mapping[str, Any]], column: str) -> dict[tuple[str, str, str], float]:
+    """(remedy, scene, split) → mean of a column over seeds; those without a finished run are missing."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for row in rows:
+        if row["status"] == Status.DONE and row[column] is not None:
+            found.setdefault((row["remedy"], row["scene"], row["split"]), []).append(row[column])
+    return {key: float(np.mean(values)) for key, values in found.items()}
+
+
+def ranks(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Mean rank of every remedy of the equal-budget block over scenes and splits, with its 95 % interval over seeds.
+
+    Rank 1 has the largest share of unseen cells right; ties share the mean of their ranks. Scenes and splits that some
+    remedy is left out of count for the others only.
+    """
+    by_seed: dict[int, dict[str, list[float]]] = {}
+    done = [r for r in rows if r["status"] == Status.DONE and r["block"] == Block.EQUAL and r["right"] is not None]
+    for seed in sorted({row["seed"] for row in done}):
+        for task in sorted({(row["scene"], row["split"]) for row in done}):
+            here = {r["remedy"]: r["right"] for r in done if (r["seed"], r["scene"], r["split"]) == (seed, *task)}
+            for remedy, share in here.items():
+                above = sum(other > share for other in here.values())
+                ties = sum(other == share for other in here.values())
+                by_seed.setdefault(seed, {}).setdefault(remedy, []).append(above + (ties + 1) / 2)
+    found = []
+    for remedy in dict.fromkeys(row["remedy"] for row in done):
+        each = [float(np.mean(ranked[remedy])) for ranked in by_seed.values() if remedy in ranked]
+        low, high = bootstrap_interval(np.array(each)) if len(each) > 1 else (None, None)
+        found.append(
+            {"remedy": remedy, "mean_rank": float(np.mean(each)), "low": low, "high": high, "seeds": len(each)}
+        )
+    return sorted(found, key=lambda row: row["mean_rank"])

@@ -1,0 +1,152 @@
+"""Running a comparison: trials, choice of settings, the runs that are reported, and everything that is read off them.
+
+    DIR/compare.json          suite, budget, chosen settings, what is left out and why
+    DIR/rows.csv              a row per remedy, scene, split and seed
+    DIR/summary.csv, DIR/ranks.csv, DIR/table.tex
+    DIR/figures/….png and .pdf
+    DIR/runs/                 the store of trials and runs
+
+Whatever is killed on the way, the same call goes on: finished runs are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from recombine.core.files import write_json, write_text
+from recombine.core.tables import to_csv
+from recombine.diagnostics.request import DiagnosisRequest
+from recombine.runs.config import RunConfig
+from recombine.runs.estimate import Estimator
+from recombine.runs.store import Store
+from recombine.studies.compare import figures, tables
+from recombine.studies.compare.planning import Entry, entries, split_facts
+from recombine.studies.compare.results import COLUMNS, best_trial, ranks, row_of
+from recombine.studies.compare.suite import Suite
+from recombine.sweeps.jobs.training import batches
+
+FORMAT = "recombine-compare-1"
+REQUEST = DiagnosisRequest(parts=("superposition",))
+DPI = 120
+# configurations, store, what to diagnose → why runs failed, by id
+Train = Callable[[Sequence[RunConfig], Store, DiagnosisRequest | None], dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a comparison would do.
+
+    Attributes:
+        entries: Every remedy on every scene and split, also those left out.
+        trials, finals: Runs that choose settings, and runs that are reported.
+        stored: How many of both are finished.
+        seconds: Estimated time of training the others on so many workers.
+        workers: How many jobs run at once.
+    """
+
+    entries: list[Entry]
+    trials: int
+    finals: int
+    stored: int
+    seconds: float
+    workers: int
+
+    @property
+    def left_out(self) -> list[dict[str, str]]:
+        return [
+            {"remedy": e.remedy.name, "scene": e.scene, "split": e.split, "reason": e.reason}
+            for e in self.entries
+            if e.reason is not None
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        counts = {"entries": len(self.entries), "trials": self.trials, "finals": self.finals, "stored": self.stored}
+        return {
+            **counts,
+            "workers": self.workers,
+            "estimated_seconds": round(self.seconds, 1),
+            "left_out": self.left_out,
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came out.
+
+    Attributes:
+        out: The folder.
+        rows: See `recombine.studies.compare.results.COLUMNS`.
+        ranked: Mean ranks.
+        failed: Why runs failed, by id.
+        shown: Ids of the runs of the first seed, for a page.
+    """
+
+    out: Path
+    rows: list[dict[str, Any]]
+    ranked: list[dict[str, Any]]
+    failed: dict[str, str]
+    shown: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"out": str(self.out), "rows": self.rows, "ranks": self.ranked, "failed": self.failed}
+
+
+def plan(suite: Suite, out: Path, *, workers: int, budget: float = 60.0) -> Plan:
+    """What `compare` would do; writes nothing. Steps of each sort of run are measured for up to `budget` seconds."""
+    store, found = Store(Path(out) / "runs"), entries(suite)
+    used = [entry for entry in found if entry.reason is None]
+    trials = [config for entry in used for config in entry.trials]
+    finals = [entry.final(0, seed) for entry in used for seed in range(suite.seeds)]  # a trial's rate costs no time
+    left = [config for config in dict.fromkeys([*trials, *finals]) if not store.is_finished(config)]
+    seconds = Estimator(store, measure=0.05, budget=budget, threads=1).on_workers(batches(left), workers)
+    stored = len(set(trials) | set(finals)) - len(left)
+    return Plan(found, len(trials), len(finals), stored, seconds, workers)
+
+
+def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None] = lambda text: None) -> Comparison:
+    """Train what is missing, choose settings, and write rows, tables and figures."""
+    out, store = Path(out), Store(Path(out) / "runs")
+    found = entries(suite)
+    used = [entry for entry in found if entry.reason is None]
+    say(f"{len(used)} of {len(found)} combinations of remedy, scene and split; the others are left out.")
+    failed = train([config for entry in used for config in entry.trials], store, None)
+    best = {id(entry): best_trial(store, entry) for entry in used}
+    finals = [entry.final(best[id(entry)], seed) for entry in used for seed in range(suite.seeds)]
+    say(f"Settings are chosen. {len(finals)} runs to report.")
+    failed |= train(finals, store, REQUEST)
+    facts = split_facts(suite)
+    rows = [
+        row_of(store, entry, seed, best.get(id(entry)), facts[entry.scene, entry.split], failed)
+        for entry in found
+        for seed in range(suite.seeds)
+    ]
+    ranked = ranks(rows)
+    write(out, suite, found, rows, ranked)
+    shown = [row["run"] for row in rows if row["seed"] == 0 and row["status"] == "done"]
+    return Comparison(out, rows, ranked, failed, shown)
+
+
+def write(
+    out: Path, suite: Suite, found: Sequence[Entry], rows: list[dict[str, Any]], ranked: list[dict[str, Any]]
+) -> None:
+    """Tables, figures and what they rest on."""
+    left_out = [[e.remedy.name, e.scene, e.split, e.reason] for e in found if e.reason is not None]
+    about = {"suite": suite.name, "scenes": dict(suite.scenes), "splits": list(suite.splits), "seeds": suite.seeds}
+    write_json(out / "compare.json", {"format": FORMAT, **about, "budget": asdict(suite.budget), "left_out": left_out})
+    write_text(out / "rows.csv", to_csv(rows, list(COLUMNS)))
+    for name, content in (("summary", tables.summary(rows)), ("ranks", ranked)):
+        write_text(out / f"{name}.csv", to_csv(content, list(content[0]) if content else []))
+    write_text(out / "table.tex", tables.latex(rows))
+    (out / "figures").mkdir(parents=True, exist_ok=True)
+    drawn = {
+        "heat_map": figures.heat_map(rows),
+        "errors": figures.errors(rows),
+        "cost": figures.cost(rows),
+        "ranks": figures.rank_chart(ranked),
+    }
+    for name, figure in drawn.items():
+        for ending in ("png", "pdf"):
+            figure.savefig(out / "figures" / f"{name}.{ending}", dpi=DPI, bbox_inches="tight")

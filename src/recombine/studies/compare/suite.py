@@ -1,0 +1,171 @@
+"""The suites: scenes, splits, seeds and the budget that all remedies share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.core.registry import nearest
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every remedy is given.
+
+    Attributes:
+        parameters: Of the decoder, within `tolerance`.
+        steps: Of training.
+        batch: Pictures per step.
+        trial_steps: Of a trial.
+        inner: Share of the cells that a trial holds out, to choose settings by.
+    """
+
+    parameters: int
+    steps: int
+    batch: int
+    trial_steps: int
+    inner: float = 0.2
+    tolerance: float = 0.1
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What is compared.
+
+    Attributes:
+        name: mini (to try the command and remedies of your own), small or full.
+        scenes: Name → configuration of the scene, with its factors.
+        splits: Names of splits.
+        remedies: Names of remedies.
+        seeds: How many.
+        budget: What every remedy is given.
+    """
+
+    name: str
+    scenes: Mapping[str, Mapping[str, Any]]
+    splits: Sequence[str]
+    remedies: Sequence[str]
+    seeds: int
+    budget: Budget
+
+
+def places(size: int, low: float, step: float) -> dict[str, Any]:
+    return {"kind": "discrete", "size": size, "low": low, "step": step}
+
+
+HUE = {"kind": "cyclic", "size": 4, "low": 0.0, "step": 0.25}
+SMALL_SCENES: dict[str, dict[str, Any]] = {
+    "bump": {"kind": "bump", "factors": {"x": 14, "y": 14}},
+    "balls": {"kind": "balls", "ground": "black", "factors": {"y1": places(10, 3.0, 1.5), "y2": places(10, 3.0, 1.5)}},
+    "shapes": {
+        "kind": "shapes", "rows": 14, "columns": 20, "diameter": 7.0,
+        "factors": {"shape": 4, "x": places(7, 4.0, 2.0), "hue": HUE},
+    },
+    "sprites": {
+        "kind": "sprites", "rows": 12, "columns": 20, "diameter": 7.0,
+        "factors": {"x1": places(9, 3.5, 1.5), "x2": places(9, 3.5, 1.5)},
+    },
+}  # fmt: skip
+FULL_SCENES: dict[str, dict[str, Any]] = {
+    "bump": {"kind": "bump", "factors": {"x": 28, "y": 28}},
+    "inverted_bump": {"kind": "bump", "inverted": True, "factors": {"x": 28, "y": 28}},
+    "square": {"kind": "square", "side": 9.0, "factors": {"x": places(20, 4.0, 1.0), "y": places(20, 4.0, 1.0)}},
+    "balls": {"kind": "balls", "ground": "black", "factors": {"y1": places(14, 4.0, 1.8), "y2": places(14, 4.0, 1.8)}},
+    "hidden_balls": {
+        "kind": "balls", "ground": "black", "occlusion": True, "rows": 28, "columns": 28,
+        "factors": {"x1": places(4, 8.0, 4.0), "y1": places(4, 8.0, 4.0), "x2": places(4, 8.0, 4.0),
+                    "y2": places(4, 8.0, 4.0)},
+    },
+    "shapes": {
+        "kind": "shapes", "rows": 28, "columns": 28, "diameter": 8.0,
+        "factors": {"shape": 4, "x": places(6, 5.0, 3.0), "y": places(6, 5.0, 3.0), "hue": HUE},
+    },
+    "sprites": {
+        "kind": "sprites", "rows": 28, "columns": 28, "diameter": 9.0,
+        "factors": {"x1": places(5, 5.0, 4.0), "shape1": ["square", "triangle"], "x2": places(5, 5.0, 4.0),
+                    "hue2": HUE},
+    },
+    "arrow": {
+        "kind": "arrow", "rows": 24, "columns": 28, "length": 12.0,
+        "factors": {"angle": {"kind": "cyclic", "size": 12, "low": 0.0, "step": 30.0}, "x": places(7, 6.0, 2.5),
+                    "hue": HUE},
+    },
+}  # fmt: skip
+EQUAL = (
+    "cnn", "mlp", "pixel_mlp", "additive", "masked_slots", "occlusion_sum", "cp_shared", "film", "coordconv",
+    "cross_attention", "interaction",
+)  # fmt: skip
+OWN = ("cnn_longer", "cnn_stripes")
+MINI_SCENES: dict[str, dict[str, Any]] = {
+    "bump": {"kind": "bump", "factors": {"x": 8, "y": 8}},
+    "balls": {"kind": "balls", "ground": "black", "factors": {"y1": places(5, 2.0, 1.5), "y2": places(5, 2.0, 1.5)}},
+}
+SUITES = {
+    "mini": Suite("mini", MINI_SCENES, ("random",), ("cnn", "additive", "cnn_stripes"), 1, Budget(4000, 200, 8, 100)),
+    "small": Suite(
+        "small", SMALL_SCENES, ("random", "comb", "range"), (*EQUAL, *OWN), 3, Budget(24_000, 600, 16, 300)
+    ),
+    "full": Suite(
+        "full", FULL_SCENES, ("random", "comb", "diagonal", "connected", "range"),
+        (*EQUAL, "transformer", "spatial_broadcast", "cnn_contrast", "cnn_hessian", "cnn_mixup", *OWN, "cnn_wider",
+         "cnn_decay", "cp_free", "rendered"),
+        5, Budget(100_000, 3000, 32, 1000),
+    ),
+}  # fmt: skip
+
+
+def upper_half(space: FactorSpace, name: str) -> list[Any]:
+    """The upper half of a factor's grid values or labels."""
+    factor = space.factors[name]
+    values = list(factor.labels) if factor.categorical else [float(value) for value in factor.grid()]
+    return values[len(values) // 2 :]
+
+
+def _range(space: FactorSpace) -> dict[str, Any]:
+    first, second = space.names[:2]
+    return {"kind": "cells", "cells": [{first: upper_half(space, first), second: upper_half(space, second)}]}
+
+
+SPLITS: dict[str, Callable[[FactorSpace], dict[str, Any]]] = {
+    "random": lambda space: {"kind": "random", "fraction": 0.3, "seed": 0},
+    "comb": lambda space: {"kind": "comb"},
+    "diagonal": lambda space: {"kind": "diagonal"},
+    "connected": lambda space: {"kind": "connected"},
+    "range": _range,  # recombination to range: the upper halves of the first two factors are never seen together
+}
+
+
+def suite(name: str) -> Suite:
+    """A suite by name."""
+    return SUITES[_known(name, SUITES, "suite")]
+
+
+def chosen(
+    whole: Suite,
+    *,
+    remedies: Sequence[str] = (),
+    scenes: Sequence[str] = (),
+    splits: Sequence[str] = (),
+    seeds: int | None = None,
+) -> Suite:
+    """A part of a suite, or further remedies and splits in it; what is not named stays as it is."""
+    from recombine.studies.compare.remedy import REMEDIES
+
+    for remedy in remedies:
+        REMEDIES[remedy]
+    return replace(
+        whole,
+        remedies=tuple(remedies or whole.remedies),
+        scenes={name: whole.scenes[_known(name, whole.scenes, "scene")] for name in scenes or whole.scenes},
+        splits=tuple(_known(name, SPLITS, "split") for name in splits or whole.splits),
+        seeds=whole.seeds if seeds is None else seeds,
+    )
+
+
+def _known(name: str, known: Mapping[str, Any], what: str) -> str:
+    if name not in known:
+        raise InputError(f"There is no {what} {name!r}{nearest(name, known)}. There are: {', '.join(known)}.", what)
+    return name

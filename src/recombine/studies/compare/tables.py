@@ -1,0 +1,67 @@
+"""Tables of a comparison: tidy CSV, and LaTeX."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recombine.studies.compare.results import Status, means
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def latex(rows: Rows) -> str:
+    """Remedy × (scene, split): share of unseen cells right, the best of each column bold; a rule between blocks."""
+    shares = means(rows, "right")
+    tasks = list(dict.fromkeys((row["scene"], row["split"]) for row in rows))
+    blocks: dict[str, list[str]] = {}
+    for row in rows:
+        names = blocks.setdefault(row["block"], [])
+        if row["remedy"] not in names:
+            names.append(row["remedy"])
+    best = {task: max((v for (_, *t), v in shares.items() if tuple(t) == task), default=None) for task in tasks}
+    lines = [
+        r"\begin{tabular}{l" + "r" * len(tasks) + "}", r"\toprule",
+        " & ".join(["", *(_text(scene) for scene, _ in tasks)]) + r" \\",
+        " & ".join(["remedy", *(_text(split) for _, split in tasks)]) + r" \\",
+    ]  # fmt: skip
+    for names in blocks.values():
+        lines.append(r"\midrule")
+        for name in names:
+            cells = [_cell(shares.get((name, *task)), best[task]) for task in tasks]
+            lines.append(" & ".join([_text(name), *cells]) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _cell(share: float | None, best: float | None) -> str:
+    if share is None:
+        return "--"
+    return rf"\textbf{{{share:.2f}}}" if share == best else f"{share:.2f}"
+
+
+def _text(name: str) -> str:
+    return name.replace("_", r"\_")
+
+
+def summary(rows: Rows) -> list[dict[str, Any]]:
+    """A row per remedy, scene and split: means over seeds, verdicts and failing factors with their counts."""
+    columns = ("right", "id_error", "ood_error", "seconds")
+    found = {column: means(rows, column) for column in columns}
+    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["remedy"], row["scene"], row["split"]), []).append(row)
+    return [
+        {
+            "remedy": key[0], "block": group[0]["block"], "control": group[0]["control"], "scene": key[1],
+            "split": key[2], "seeds": sum(row["status"] == Status.DONE for row in group),
+            **{column: found[column].get(key) for column in columns},
+            "verdicts": _counts(row["verdict"] for row in group), "failing": _counts(row["failing"] for row in group),
+            "parameters": group[0]["parameters"], "steps": group[0]["steps"], "reason": group[0]["reason"],
+        }
+        for key, group in groups.items()
+    ]  # fmt: skip
+
+
+def _counts(values: Any) -> str:
+    return ", ".join(f"{value} {count}" for value, count in Counter(v for v in values if v).most_common())

@@ -1,0 +1,177 @@
+"""The benchmark: equal budgets, trials on inner cells only, what is left out, rows, ranks, tables and figures."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from recombine import sweeps
+from recombine.core.errors import InputError
+from recombine.core.holdouts import HOLDOUTS
+from recombine.runs.store import Store
+from recombine.studies.compare import figures, running, tables
+from recombine.studies.compare.planning import built_scene, entries, merged, shapes_of, sized, slots_of
+from recombine.studies.compare.remedy import REMEDIES, TRIALS, Block, Remedy
+from recombine.studies.compare.results import COLUMNS, Status, inner_error, ranks
+from recombine.studies.compare.suite import SPLITS, SUITES, Budget, chosen, suite
+
+TINY = replace(
+    chosen(suite("mini"), remedies=["mlp", "interaction"], scenes=["bump"]), budget=Budget(4000, 4, 4, 2), seeds=2
+)
+
+
+def test_suites_are_as_large_as_they_are_said_to_be():
+    sizes = {
+        name: (len(s.remedies), len(s.scenes), len(s.splits), s.seeds) for name, s in SUITES.items() if name != "mini"
+    }
+    for name, least in (("small", (10, 4, 3, 3)), ("full", (14, 7, 5, 5))):
+        assert all(have >= wanted for have, wanted in zip(sizes[name], least)), name
+    for given in SUITES["small"].scenes.values():
+        assert max(built_scene(given).output_shape[-2:]) <= 32
+
+
+def test_every_remedy_has_the_same_number_of_trials():
+    assert {len(remedy.trials) for remedy in REMEDIES.values()} == {TRIALS}
+    with pytest.raises(InputError, match="3 trials"):
+        Remedy("more", {"kind": "cnn"}, trials=[{}] * 9)
+
+
+@pytest.mark.parametrize("scene", SUITES["small"].scenes)
+def test_equal_budgets_are_equal_within_a_tenth(scene):
+    made, budget = built_scene(SUITES["small"].scenes[scene]), SUITES["small"].budget
+    from recombine.models.decoders import DECODERS
+
+    for name in SUITES["small"].remedies:
+        remedy = REMEDIES[name]
+        model = DECODERS.build(sized(remedy, made, budget), shapes_of(made))
+        goal = remedy.parameters * budget.parameters
+        assert sum(p.numel() for p in model.parameters()) == pytest.approx(goal, rel=0.1), name
+
+
+def test_a_budget_that_no_width_meets_is_refused():
+    made = built_scene(SUITES["small"].scenes["shapes"])
+    with pytest.raises(InputError, match="No width"):
+        sized(REMEDIES["transformer"], made, Budget(300, 4, 4, 2))
+
+
+def test_blocks_tell_changed_budgets_apart():
+    assert REMEDIES["cnn"].block is Block.EQUAL
+    for name in ("cnn_longer", "cnn_stripes", "cnn_wider", "cp_free"):
+        assert REMEDIES[name].block is Block.OWN
+    assert all(remedy.control in REMEDIES for remedy in REMEDIES.values() if remedy.control)
+
+
+def test_slots_are_told_where_objects_are():
+    small = SUITES["small"].scenes
+    assert slots_of(built_scene(small["sprites"])) == [[0], [1]]
+    assert slots_of(built_scene(small["bump"])) is None
+    assert slots_of(built_scene(SUITES["full"].scenes["hidden_balls"])) == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("scene", ["bump", "shapes"])
+def test_splits_leave_every_value_in_training(scene, split):
+    made = built_scene(SUITES["small"].scenes[scene])
+    holdout = HOLDOUTS.build(SPLITS[split](made.space), made.space)
+    assert holdout.n_ood >= 5
+    holdout.check()
+
+
+def test_what_does_not_fit_is_left_out_with_its_reason_and_alone():
+    broken = Remedy("broken", {"kind": "no such decoder"})
+    REMEDIES.add("broken", broken)
+    try:
+        scenes = {"shapes": {"kind": "shapes", "factors": {"shape": 2, "x": 8}}}
+        given = replace(TINY, scenes=scenes, splits=("random",), remedies=("mlp", "cnn_stripes", "broken"))
+        found = {entry.remedy.name: entry for entry in entries(given)}
+    finally:
+        REMEDIES.remove("broken")
+    assert found["mlp"].reason is None
+    assert "no image without some factor" in str(found["cnn_stripes"].reason)
+    assert "no such decoder" in str(found["broken"].reason)
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """A whole comparison, in this process; a second call trains nothing."""
+    out = tmp_path_factory.mktemp("compare")
+    trained: list[str] = []
+
+    def train(configs, store, request):
+        result = sweeps.run(configs, store, diagnose=request, engine="in-process", quiet=True)
+        trained.extend(result.trained)
+        return {failure.run: failure.error for failure in (*result.failed, *result.undiagnosed)}
+
+    first = running.compare(TINY, out, train=train)
+    count = len(trained)
+    again = running.compare(TINY, out, train=train)
+    assert len(trained) == count
+    assert again.rows == first.rows
+    return first
+
+
+def test_a_comparison_gives_a_row_per_seed(compared):
+    assert not compared.failed
+    assert len(compared.rows) == 2 * 2
+    assert {row["status"] for row in compared.rows} == {Status.DONE}
+    for row in compared.rows:
+        assert set(row) == set(COLUMNS)
+        assert 0 <= row["right"] <= 1
+        assert row["steps"] == 4
+        assert row["parameters"] == pytest.approx(4000, rel=0.1)
+        assert 0 < row["held_out"] < 1
+    for name in ("rows.csv", "summary.csv", "ranks.csv", "table.tex", "compare.json", "figures/heat_map.png"):
+        assert (compared.out / name).stat().st_size > 0
+
+
+def test_trials_are_judged_on_inner_cells_only(compared):
+    entry = next(e for e in entries(TINY) if e.remedy.name == "mlp")
+    store = Store(compared.out / "runs")
+    trial, outer = entry.trials[0], entry.base["holdout"]
+    scores = store.load(trial.hash).scores
+    held = HOLDOUTS.build(outer, scores.holdout.space).ood_mask.ravel()
+    assert not (held & scores.holdout.id_mask.ravel()).any()  # a trial never trains on reported cells
+    inner = scores.holdout.ood_mask.ravel() & ~held
+    assert inner_error(store, trial, outer) == pytest.approx(float(np.mean(scores.columns["mse"][inner])))
+    scores.columns["mse"][held] = 1e9
+    missing = replace(trial, seed=99)
+    assert inner_error(store, missing, outer) == math.inf
+
+
+def rows_of(shares):
+    common = {"block": "equal budget", "control": None, "status": "done", "seconds": 1.0, "id_error": 0.1}
+    common |= {"ood_error": 0.2, "verdict": "composes", "failing": "", "parameters": 1, "steps": 1, "reason": None}
+    return [
+        {**common, "remedy": remedy, "scene": scene, "split": "random", "seed": seed, "right": share}
+        for (remedy, scene, seed), share in shares.items()
+    ]
+
+
+def test_ranks_share_ties_and_skip_what_is_left_out():
+    rows = rows_of({("a", "s", 0): 1.0, ("b", "s", 0): 0.5, ("c", "s", 0): 0.5, ("a", "t", 0): 0.0, ("b", "t", 0): 0.3})
+    found = {row["remedy"]: row["mean_rank"] for row in ranks(rows)}
+    assert found == {"a": 1.5, "b": (2.5 + 1) / 2, "c": 2.5}
+
+
+def test_tables_and_figures_show_means_and_gaps():
+    rows = rows_of({("a_1", "s", 0): 1.0, ("a_1", "s", 1): 0.5, ("b", "t", 0): 0.3})
+    text = tables.latex(rows)
+    assert r"a\_1 & \textbf{0.75} & -- \\" in text
+    found = {(row["remedy"], row["scene"]): row for row in tables.summary(rows)}
+    assert found["a_1", "s"]["right"] == 0.75
+    assert found["a_1", "s"]["verdicts"] == "composes 2"
+    axes = figures.heat_map(rows).axes[0]
+    assert {text.get_text() for text in axes.texts} == {"0.75", "–", "0.30"}
+    figures.errors(rows)
+    figures.cost(rows)
+
+
+def test_settings_are_merged_deeply():
+    assert merged({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 5}}) == {"a": {"b": 5, "c": 2}, "d": 3}
+
+
+def test_unknown_names_are_explained():
+    for options, name in (({"remedies": ["cn"]}, "cnn"), ({"scenes": ["bumb"]}, "bump"), ({"splits": ["com"]}, "comb")):
+        with pytest.raises(InputError, match=f"did you mean '{name}'"):
+            chosen(suite("small"), **options)
