@@ -12,7 +12,7 @@ for order, remedy in enumerate(
         Remedy("coordconv", {"kind": "coordconv"}, "Liu et al. 2018"),
         Remedy("spatial_broadcast", {"kind": "spatial_broadcast"}, "Watters et al. 2019"),
         Remedy(
-            "cross_attention", {"kind": "cross_attention", "heads": 4}, "Brady et al. 2024", multiple=4, slotted=True
+            "cross_attention", {"kind": "cross_attention", "heads": 2}, "Brady et al. 2024", multiple=2, slotted=True
         ),
     ),
     10,
