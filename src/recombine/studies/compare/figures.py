@@ -17,8 +17,9 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def heat_map(rows: Rows) -> Figure:
-    """Share of unseen cells that are right, remedy × (scene, split); a dash where a remedy is left out."""
+    """Share of unseen cells that are right, remedy × (scene, split); a dash where a remedy is left out, a cross where it failed."""
     shares = means(rows, "right")
+    failed = {(row["remedy"], row["scene"], row["split"]) for row in rows if row["status"] == Status.FAILED}
     remedies = list(dict.fromkeys((row["block"], row["remedy"]) for row in rows))
     remedies.sort(key=lambda pair: pair[0])  # stable: blocks one after the other
     tasks = list(dict.fromkeys((row["scene"], row["split"]) for row in rows))
@@ -28,7 +29,8 @@ def heat_map(rows: Rows) -> Figure:
     axes.set_facecolor("0.85")
     image = axes.imshow(values, vmin=0, vmax=1, cmap="viridis", aspect="auto")
     for (i, j), value in np.ndenumerate(values):
-        text, colour = ("–", "0.4") if np.isnan(value) else (f"{value:.2f}", "white" if value < 0.6 else "black")
+        missing = "×" if (remedies[i][1], *tasks[j]) in failed else "–"
+        text, colour = (missing, "0.4") if np.isnan(value) else (f"{value:.2f}", "white" if value < 0.6 else "black")
         axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=8)
     axes.set_xticks(range(len(tasks)), [f"{scene}\n{split}" for scene, split in tasks], fontsize=8)
     axes.set_yticks(range(len(remedies)), [remedy for _, remedy in remedies], fontsize=8)
@@ -36,7 +38,7 @@ def heat_map(rows: Rows) -> Figure:
     for i in range(1, len(blocks)):
         if blocks[i] != blocks[i - 1]:
             axes.axhline(i - 0.5, color="white", linewidth=3)
-    axes.set_title("share of unseen cells that are right (mean over seeds; – left out)", fontsize=9)
+    axes.set_title("share of unseen cells that are right (mean over seeds; – left out, × failed)", fontsize=9)
     figure.colorbar(image, ax=axes, fraction=0.03)
     return figure
 
@@ -58,6 +60,7 @@ def errors(rows: Rows) -> Figure:
             ends = [min(r["id_error"] for r in done), max(r["ood_error"] for r in done)]
             axes.plot(ends, ends, color="0.6", linewidth=0.8)
         axes.set(xscale="log", yscale="log", title=split, xlabel="ID error / variance")
+        _decades(axes, "xy")
     panels[0].set_ylabel("OOD error / variance")
     panels[-1].legend(fontsize=6, loc="center left", bbox_to_anchor=(1.02, 0.5))
     return figure
@@ -65,7 +68,7 @@ def errors(rows: Rows) -> Figure:
 
 def cost(rows: Rows) -> Figure:
     """Benefit against cost: mean share of unseen cells right over seconds of training, a point per remedy."""
-    figure = new_figure(6, 3.8)
+    figure = new_figure(6.0, 3.8)
     axes = figure.subplots()
     for i, name in enumerate(dict.fromkeys(row["remedy"] for row in rows)):
         here = [r for r in rows if r["remedy"] == name and r["status"] == Status.DONE and r["right"] is not None]
@@ -76,12 +79,26 @@ def cost(rows: Rows) -> Figure:
     axes.set(xscale="log", ylim=(-0.05, 1.08), xlabel="seconds of training per run (mean)",
              ylabel="share of unseen cells right (mean)")  # fmt: skip
     axes.margins(x=0.2)
+    _decades(axes, "x")
     return figure
+
+
+def _decades(axes: Any, which: str) -> None:
+    """Ticks at decades of logarithmic axes, and at twice and five times of them where there is less than one."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    for name in which:
+        axis, (low, high) = getattr(axes, f"{name}axis"), getattr(axes, f"get_{name}lim")()
+        wide = high / low > 100
+        axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+        if not wide:
+            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def rank_chart(ranked: Sequence[Mapping[str, Any]]) -> Figure:
     """Mean rank of each remedy with its interval over seeds; 1 is best."""
-    figure = new_figure(5, 1 + 0.3 * max(1, len(ranked)))
+    figure = new_figure(5.0, 1 + 0.3 * max(1, len(ranked)))
     axes = figure.subplots()
     for i, row in enumerate(ranked):
         if row["low"] is not None:

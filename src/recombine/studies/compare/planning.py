@@ -112,7 +112,7 @@ def sized(remedy: Remedy, scene: Scene, budget: Budget) -> dict[str, Any]:
     Raises:
         InputError: if no width comes within the tolerance.
     """
-    decoder = {**remedy.decoder, **({"slots": slots} if remedy.slotted and (slots := slots_of(scene)) else {})}
+    decoder = {**remedy.decoder, **_told(remedy, scene)}
     if remedy.width is None:
         return decoder
     goal, shapes = remedy.parameters * budget.parameters, shapes_of(scene)
@@ -120,7 +120,9 @@ def sized(remedy: Remedy, scene: Scene, budget: Budget) -> dict[str, Any]:
     def parameters(units: int) -> int:
         return count_parameters({**decoder, str(remedy.width): units * remedy.multiple}, shapes)
 
-    low, high = 1, max(2, WIDEST // remedy.multiple)
+    low, high = 1, 2
+    while parameters(high) <= goal and high * remedy.multiple < WIDEST:
+        low, high = high, 2 * high
     while high - low > 1:  # parameters(low) ≤ goal < parameters(high)
         middle = (low + high) // 2
         low, high = (middle, high) if parameters(middle) <= goal else (low, middle)
@@ -134,14 +136,22 @@ def sized(remedy: Remedy, scene: Scene, budget: Budget) -> dict[str, Any]:
     return {**decoder, remedy.width: best * remedy.multiple}
 
 
+def _told(remedy: Remedy, scene: Scene) -> dict[str, Any]:
+    """The settings by which a remedy is told of the scene's objects."""
+    slots = slots_of(scene)
+    if slots is None:
+        return {}
+    return {**({"slots": slots} if remedy.slotted else {}), **({"terms": len(slots)} if remedy.counted else {})}
+
+
 def count_parameters(decoder: Mapping[str, Any], shapes: Shapes) -> int:
-    """How many parameters a decoder has; its weights are not made."""
+    """How many parameters a decoder has. The state of the random numbers stays as it was."""
     return _counted(json.dumps(decoder, sort_keys=True), shapes)
 
 
 @functools.cache
 def _counted(decoder: str, shapes: Shapes) -> int:
-    with torch.device("meta"):
+    with torch.random.fork_rng(devices=[]):
         return sum(parameter.numel() for parameter in DECODERS.build(json.loads(decoder), shapes).parameters())
 
 

@@ -42,6 +42,7 @@ class Remedy:
             follows from its definition, which puts it into the block of remedies with their own budget.
         multiple: What that setting must be divisible by.
         slotted: Told which factors belong to one object (setting `slots`), where the scene states that.
+        counted: Told how many objects there are (setting `terms`), where the scene states that.
         parameters, steps: Multiples of the common budget. Others than 1 put it into the other block.
         control: The remedy that is given the same extra, to compare with.
         extra: Trained on more than the ID pictures.
@@ -56,6 +57,7 @@ class Remedy:
     width: str | None = "width"
     multiple: int = 1
     slotted: bool = False
+    counted: bool = False
     parameters: float = 1.0
     steps: float = 1.0
     control: str | None = None

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
+import torch
 
-from recombine.core.errors import StoreError
 from recombine.core.files import read_json
 from recombine.core.holdouts import HOLDOUTS
 from recombine.diagnostics.diagnosis_files import MAIN
+from recombine.diagnostics.verdict.judge import wilson
+from recombine.diagnostics.verdict.kinds import VerdictKind
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
+from recombine.runs.stored import StoredRun
 from recombine.scoring.intervals import bootstrap_interval
 from recombine.studies.compare.planning import Entry
 from recombine.studies.compare.remedy import Block
@@ -40,10 +42,9 @@ def inner_error(store: Store, trial: RunConfig, outer: Mapping[str, Any]) -> flo
 
     The cells that are reported, those of the outer hold-out, are not looked at.
     """
-    try:
-        scores = store.load(trial.hash).scores
-    except StoreError:
+    if not store.is_finished(trial):
         return math.inf
+    scores = store.load(trial.hash).scores
     space = scores.holdout.space
     held = HOLDOUTS.build(dict(outer), space)
     inner = (scores.holdout.ood_mask & held.id_mask).ravel()
@@ -77,25 +78,45 @@ def row_of(
     config = entry.final(trial, seed)
     row |= {"run": config.hash, "trial": trial, "parameters": entry.parameters, "batch": config.training["batch"]}
     row |= {"steps": config.training["steps"], "status": str(Status.FAILED)}
-    with contextlib.suppress(StoreError, KeyError, TypeError):
-        run = store.load(config.hash)
-        summary = run.summary
-        verdict = read_json(run.path / "diagnosis" / MAIN)["verdict"]
-        return row | {
-            "status": str(Status.DONE),
-            "right": verdict["right"],
-            "right_low": verdict["interval"][0],
-            "right_high": verdict["interval"][1],
-            "verdict": verdict["kind"],
-            "failing": " ".join(verdict["failing"]),
-            "id_error": verdict["id_error"],
-            "ood_error": verdict["ood_error"],
-            "id_mse": summary.get("id_mse"),
-            "ood_mse": summary.get("ood_mse"),
-            "pictures": int((run.scores.holdout.id_mask).sum()),
-            "seconds": run.facts["seconds"],
-        }
-    return row | {"reason": failures.get(config.hash, "The run or its diagnosis is missing.")}
+    run = store.load(config.hash) if store.is_finished(config) else None
+    judged = None if run is None else _judged(run) or _constant(run)
+    if run is None or judged is None:
+        return row | {"reason": failures.get(config.hash, "The run or its diagnosis is missing.")}
+    summary = run.summary
+    return row | {
+        "status": str(Status.DONE),
+        **judged,
+        "id_mse": summary.get("id_mse"),
+        "ood_mse": summary.get("ood_mse"),
+        "pictures": int(run.holdout.id_mask.sum()),
+        "seconds": run.facts["seconds"],
+    }
+
+
+def _judged(run: StoredRun) -> dict[str, Any] | None:
+    """What the verdict that is kept with a run says; None if there is none."""
+    kept = run.diagnosis_folder / MAIN
+    verdict = read_json(kept)["verdict"] if kept.is_file() else None
+    if verdict is None or verdict["right"] is None:
+        return None
+    low, high = verdict["interval"]
+    told = {"right": verdict["right"], "right_low": low, "right_high": high, "verdict": verdict["kind"]}
+    errors = {"id_error": verdict["id_error"], "ood_error": verdict["ood_error"]}
+    return {**told, "failing": " ".join(verdict["failing"]), **errors}
+
+
+def _constant(run: StoredRun) -> dict[str, Any] | None:
+    """No unseen cell is right if a model gives one output for every code, which cannot be diagnosed; else None.
+
+    Such runs count: leaving them out would make a remedy that is hard to train look better than it is.
+    """
+    task, cells = run.task, torch.arange(len(run.holdout.space))
+    with torch.no_grad():
+        outputs = run.model(task.inputs(task.space.values(cells)))
+    if not torch.equal(outputs, outputs[:1].expand_as(outputs)):
+        return None
+    low, high = wilson(0.0, int(run.holdout.n_ood))
+    return {"right": 0.0, "right_low": low, "right_high": high, "verdict": str(VerdictKind.NOT_LEARNT), "failing": ""}
 
 
 def means(rows: Sequence[Mapping[str, Any]], column: str) -> dict[tuple[str, str, str], float]:

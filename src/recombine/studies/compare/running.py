@@ -24,7 +24,7 @@ from recombine.runs.estimate import Estimator
 from recombine.runs.store import Store
 from recombine.studies.compare import figures, tables
 from recombine.studies.compare.planning import Entry, entries, split_facts
-from recombine.studies.compare.results import COLUMNS, best_trial, ranks, row_of
+from recombine.studies.compare.results import COLUMNS, Status, best_trial, ranks, row_of
 from recombine.studies.compare.suite import Suite
 from recombine.sweeps.jobs.training import batches
 
@@ -123,9 +123,11 @@ def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None]
         for entry in found
         for seed in range(suite.seeds)
     ]
+    judged = {row["run"] for row in rows if row["status"] == Status.DONE}
+    failed = {run: why for run, why in failed.items() if run not in judged}
     ranked = ranks(rows)
     write(out, suite, found, rows, ranked)
-    shown = [row["run"] for row in rows if row["seed"] == 0 and row["status"] == "done"]
+    shown = [row["run"] for row in rows if row["seed"] == 0 and row["id_error"] is not None]  # those with a diagnosis
     return Comparison(out, rows, ranked, failed, shown)
 
 

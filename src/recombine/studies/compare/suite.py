@@ -98,7 +98,7 @@ EQUAL = (
     "cnn", "mlp", "pixel_mlp", "additive", "masked_slots", "occlusion_sum", "cp_shared", "film", "coordconv",
     "cross_attention", "interaction",
 )  # fmt: skip
-OWN = ("cnn_longer", "cnn_stripes")
+OWN = ("cnn_longer", "cnn_stripes", "composed")
 MINI_SCENES: dict[str, dict[str, Any]] = {
     "bump": {"kind": "bump", "factors": {"x": 8, "y": 8}},
     "balls": {"kind": "balls", "ground": "black", "factors": {"y1": places(5, 2.0, 1.5), "y2": places(5, 2.0, 1.5)}},
@@ -106,7 +106,7 @@ MINI_SCENES: dict[str, dict[str, Any]] = {
 SUITES = {
     "mini": Suite("mini", MINI_SCENES, ("random",), ("cnn", "additive", "cnn_stripes"), 1, Budget(4000, 200, 8, 100)),
     "small": Suite(
-        "small", SMALL_SCENES, ("random", "comb", "range"), (*EQUAL, *OWN), 3, Budget(24_000, 600, 16, 300)
+        "small", SMALL_SCENES, ("random", "comb", "range"), (*EQUAL, *OWN), 3, Budget(24_000, 1000, 16, 400)
     ),
     "full": Suite(
         "full", FULL_SCENES, ("random", "comb", "diagonal", "connected", "range"),

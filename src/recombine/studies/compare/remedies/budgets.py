@@ -15,6 +15,10 @@ for order, remedy in enumerate(
             "cnn_decay", CNN, "weight decay", training={"optimizer": {"weight_decay": 0.1}}, control="cnn"
         ),
         Remedy("cp_free", {"kind": "cp", "rank": 2, "maps": "free"}, "CP", width=None, control="cp_shared"),
+        Remedy(
+            "composed", {"kind": "composed"}, "recombine", width=None, counted=True, training={"kind": "composed"},
+            trials=[{"training": {"learning_rate": rate}} for rate in (5e-3, 1e-2, 2e-2)], control="cnn",
+        ),
         Remedy("rendered", {"kind": "rendered"}, "Liang et al. 2025", width=None, training=LOW_RANK, control="cnn"),
     ),
     40,
