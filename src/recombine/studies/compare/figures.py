@@ -17,7 +17,10 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def heat_map(rows: Rows) -> Figure:
-    """Share of unseen cells that are right, remedy × (scene, split); a dash where a remedy is left out, a cross where it failed."""
+    """Share of unseen cells that are right, remedy × (scene, split).
+
+    A dash: the remedy is left out. A cross: its runs failed.
+    """
     shares = means(rows, "right")
     failed = {(row["remedy"], row["scene"], row["split"]) for row in rows if row["status"] == Status.FAILED}
     remedies = list(dict.fromkeys((row["block"], row["remedy"]) for row in rows))
