@@ -42,12 +42,20 @@ def compare(
     address: Address = None,
     device: Device = "auto",
     max_parallel: Annotated[int | None, typer.Option("--max-parallel", help="Jobs at once.", min=1)] = None,
+    any_version: Annotated[
+        bool, typer.Option("--any-version", help="Also add to a folder whose runs other versions made.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every remedy and estimate the time.")] = False,
     as_json: Json = False,
 ) -> None:
     """Train every remedy on every scene and split under one budget, tuned by the same number of trials.
 
     Finished runs are kept: the same command goes on where it was. Ends with code 1 if a run failed.
+
+    \b
+    Examples:
+      recombine compare --suite small --dry-run
+      recombine compare --suite mini --remedies cnn,additive --out comparison
     """
     from recombine import sweeps
     from recombine.core.devices import resolve
@@ -65,7 +73,14 @@ def compare(
 
     def train(configs: Sequence[RunConfig], store: Store, request: DiagnosisRequest | None) -> dict[str, str]:
         result = sweeps.run(
-            configs, store, diagnose=request, engine=engine, address=address, device=device, workers=max_parallel
+            configs,
+            store,
+            diagnose=request,
+            engine=engine,
+            address=address,
+            device=device,
+            workers=max_parallel,
+            any_version=any_version,
         )
         return {failure.run: failure.error for failure in (*result.failed, *result.undiagnosed)}
 
