@@ -20,6 +20,7 @@ from recombine.core.errors import StoreError, TrainingInterrupted
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.training import recipe
+from recombine.training.checkpoint import DamagedCheckpoint
 from recombine.training.trainer import Trainer
 
 RESULTS = ("model/model.safetensors", "scores.csv", "history.jsonl", "losses.safetensors")
@@ -121,8 +122,9 @@ def test_a_checkpoint_of_other_settings_is_refused(task, tmp_path):
 def test_a_truncated_checkpoint_is_refused(task, tmp_path):
     checkpointed(task, tmp_path / "c")
     (tmp_path / "c").write_bytes((tmp_path / "c").read_bytes()[:-100])
-    with pytest.raises(StoreError, match=r"c cannot be read: .* truncated .* Delete it, or train with --force"):
+    with pytest.raises(DamagedCheckpoint, match="truncated") as caught:
         checkpointed(task, tmp_path / "c")
+    assert caught.value.path == tmp_path / "c"
 
 
 def test_a_tampered_checkpoint_is_refused(task, tmp_path):
@@ -154,8 +156,9 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_advice(task, tmp_path, d
     else:
         del tensors["trace" if damage == "trace" else "random.cpu"]
     files.write_tensors(tmp_path / "c", tensors, {**metadata, "facts": json.dumps(facts)})
-    with pytest.raises(StoreError, match=r"c does not fit .* Delete it, or train with --force"):
+    with pytest.raises(DamagedCheckpoint, match="does not fit") as caught:
         checkpointed(task, tmp_path / "c")
+    assert caught.value.path == tmp_path / "c"
 
 
 class Weighted:
