@@ -3,8 +3,10 @@
     python -m tools.publish_results reproduction docs/results/quick
 
 Every study whose rows are complete is copied, so that results can be published while other studies are still running.
-Runs, arrays and PDFs stay behind. Verdicts can be derived again from the rows, and a test does so. The page above them,
-which shows all profiles side by side, is written too.
+Studies that were published before and are not in the folder stay, so that a long profile can be made study by study on
+several machines; they must have the same edition of the statistics and the same training code. Runs, arrays and PDFs
+stay behind. Verdicts can be derived again from the rows, and a test does so. The page above them, which shows all
+profiles side by side, is written too.
 """
 
 from __future__ import annotations
@@ -31,24 +33,48 @@ OVERVIEW = "<!-- written by `python -m tools.publish_results`: do not edit below
 
 
 def publish(source: Path, target: Path) -> None:
-    """Replace what is in `target` by the results in `source`."""
+    """Add the results in `source` to `target`; studies that both have are replaced."""
     about = json.loads((source / "reproduce.json").read_text())
-    output = Output(source, about["profile"])
+    output, published = Output(source, about["profile"]), Output(target, about["profile"])
     complete = [key for key in output.studies() if _is_complete(output, key)]
-    for name in ("tables", "figures"):
-        shutil.rmtree(target / name, ignore_errors=True)
-    results = [result for key in complete for result in discover()[key].results]
-    for path in _files(source, complete, results):
+    kept = [key for key in published.studies() if key not in complete]
+    check_alike(output, complete, published, kept)
+    for path in _files(target, (key for key in published.studies() if key in complete)):
+        path.unlink()
+    for path in _files(source, complete):
         place = target / path.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
     claims = [row for row in output.claims() if row["study"] in complete]
-    for call in about["calls"]:
-        call["command"] = _elsewhere(call["command"])
-    about["lacking"] = lacking(Output(target, about["profile"]), PROFILES[about["profile"]])
+    claims += [row for row in published.claims() if row["study"] in kept]
+    about["calls"] = _calls(about["calls"], published.about().get("calls", []))
+    about["lacking"] = lacking(published, PROFILES[about["profile"]])
     write_text(target / "reproduce.json", json.dumps(about, indent=2) + "\n")
-    write_text(target / "claims.json", json.dumps(claims, indent=2) + "\n")
+    ordered = sorted(claims, key=lambda row: natural(row["claim"]))
+    write_text(target / "claims.json", json.dumps(ordered, indent=2) + "\n")
     write_text(target / "README.md", page(target))
+
+
+def check_alike(output: Output, complete: Iterable[str], published: Output, kept: Iterable[str]) -> None:
+    """Refuse to put rows beside published ones that other statistics or other training code made.
+
+    Raises:
+        StoreError: which studies differ.
+    """
+    new = {key: output.made_by(key) for key in complete}
+    old = {key: published.made_by(key) for key in kept}
+    if len({*new.values(), *old.values()}) > 1:
+        raise StoreError(
+            f"The rows of {published.root} and of {output.root} come from different editions of the statistics or from "
+            f"different training code, so they cannot stand side by side. Published: {old}. New: {new}."
+        )
+
+
+def _calls(new: list[dict[str, Any]], old: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The calls behind all published studies, in order of time, without the folders they wrote to."""
+    started = {call["started"] for call in new}
+    together = [call for call in old if call["started"] not in started] + new
+    return [{**call, "command": _elsewhere(call["command"])} for call in together]
 
 
 def _is_complete(output: Output, key: str) -> bool:
@@ -60,11 +86,14 @@ def _is_complete(output: Output, key: str) -> bool:
     return key in discover()
 
 
-def _files(source: Path, studies: Iterable[str], results: Iterable[str]) -> list[Path]:
-    """Tables and small figures of some studies, and what they are of."""
-    tables = [path for key in studies for path in sorted(source.glob(f"tables/{key}[.-]*"))]
-    figures = [path for path in source.glob("figures/*.png") if any(_is_of(path.name, result) for result in results)]
-    return [source / "reproduce.json", *tables, *sorted(figures)]
+def _files(folder: Path, studies: Iterable[str]) -> list[Path]:
+    """Tables and small figures of some studies."""
+    tables, figures = [], []
+    for key in studies:
+        tables += sorted(folder.glob(f"tables/{key}[.-]*"))
+        results = discover()[key].results
+        figures += [path for path in folder.glob("figures/*.png") if any(_is_of(path.name, r) for r in results)]
+    return [*tables, *sorted(figures)]
 
 
 def _elsewhere(command: str) -> str:

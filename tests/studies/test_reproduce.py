@@ -232,13 +232,22 @@ def test_published_rows_give_the_verdicts_again(out, tmp_path):
     publish(out, target)
     assert "C6" in check_published(target)
     assert not (target / "arrays").exists()
-    mine = tmp_path / "half"
+    whole = {path.name: path.read_bytes() for path in (target / "tables").iterdir()}
+    mine, half = tmp_path / "mine", tmp_path / "half"
     shutil.copytree(out, mine, ignore=shutil.ignore_patterns("runs"))
     (mine / "tables" / "volume-warp.csv").unlink()  # as if it were being written
-    publish(mine, target)
-    assert "C6" not in check_published(target)
-    assert "`volume` (no rows)" in page(target)
-    assert (target / "tables" / "code_widths-scores.csv").is_file()
+    publish(mine, half)
+    assert "C6" not in check_published(half)
+    assert "`volume` (no rows)" in page(half)
+    assert (half / "tables" / "code_widths-scores.csv").is_file()
+    publish(mine, target)  # what was published before and is not complete here stays
+    assert "C6" in check_published(target)
+    assert {path.name: path.read_bytes() for path in (target / "tables").iterdir()} == whole
+    assert len(json.loads((target / "reproduce.json").read_text())["calls"]) == 2
+    sidecar = target / "tables" / "volume.json"
+    sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), "training_code": "other"}))
+    with pytest.raises(StoreError, match="other"):
+        publish(mine, target)
 
 
 def test_what_is_not_the_whole_profile_is_called_partial(tmp_path):

@@ -135,6 +135,11 @@ class Output:
         """The seeds of a study's saved rows."""
         return [int(seed) for seed in read_json(self._sidecar(key))["seeds"]]
 
+    def made_by(self, key: str) -> tuple[int, str]:
+        """The edition of the statistics and the training code of a study's saved rows."""
+        content = read_json(self._sidecar(key))
+        return int(content["edition"]), str(content["training_code"])
+
     def _of(self, study: Study, runs: Mapping[str, str], seeds: Iterable[int]) -> dict[str, Any]:
         return {"study": study.key, "version": study.version, "profile": self.profile, "seeds": list(seeds),
                 "runs": dict(sorted(runs.items())), "edition": EDITION, "training_code": training_code()}  # fmt: skip
