@@ -1,6 +1,6 @@
 """How many seeds the parts of the claims need, from the rows of the pilot (docs/results/pilot).
 
-    python -m tools.pilot_power        # prints the table of docs/statistics.md
+    python -m tools.pilot_power        # prints the table of docs/statistics-power.md
 
 The pilot is the first reproduction: quick profile, seeds 0, 1, 2. Where its rows do not have the second edition's
 statistic the nearest one that they have stands for it; the table marks these parts.
@@ -275,7 +275,7 @@ def needs() -> dict[str, Need]:
 
 
 def markdown() -> str:
-    """The table of docs/statistics.md."""
+    """The table of docs/statistics-power.md."""
     values, stand_ins = pilot()
     lines = [
         "| part | asked | pilot, seeds 0, 1, 2 | mean ± sd | seeds at face value | seeds, safely | chosen |",

@@ -12,7 +12,7 @@ import recombine as rc
 pytestmark = pytest.mark.quick
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-TOO_LONG = ("diagnose.md", "statistics.md", "your-model.md")  # to be divided
+TOO_LONG = ("diagnose.md", "your-model.md")  # to be divided
 PAGES = sorted(page.relative_to(DOCS) for page in DOCS.rglob("*.md") if "results" not in page.relative_to(DOCS).parts)
 
 

@@ -26,7 +26,7 @@ class Profile:
         name: How it is called.
         purpose: For whom it is.
         seeds: How many, unless said otherwise: 100, 101, …; no earlier run had these.
-        more_seeds: Study → how many, where its claims need another number (docs/statistics.md, Power).
+        more_seeds: Study → how many, where its claims need another number (docs/statistics-power.md).
         side: N.
         width: Channels of the CNNs.
         inner_width: Channels of the CNNs that are looked at layer by layer, where it may be less.
