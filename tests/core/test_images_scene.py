@@ -84,8 +84,10 @@ def test_the_own_split_is_the_hold_out(several):
     assert task.holdout.ood_cells.tolist() == [4]
     assert task.holdout.id_cells.tolist() == [0, 1, 2, 3]
     assert task.holdout.config == {"kind": "data"}
-    with pytest.raises(InputError, match="train/test split of their own"):
+    with pytest.raises(InputError, match="Say which combinations are never trained on"):
         Task.from_arrays(images, labels, factors=FACTORS)
+    with pytest.raises(InputError, match="so labels must be a file, too"):
+        Task.from_arrays("images.npy", labels, factors=FACTORS)
     whole = [[0, 0, 0], [1, 0, 0]]  # would train on cell 4
     with pytest.raises(InputError, match="own test part is never trained on, and 1 cells"):
         Task.from_arrays(images, labels, factors=FACTORS, split=split, holdout=whole)

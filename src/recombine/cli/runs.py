@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from recombine.runs.store import Store
     from recombine.runs.stored import StoredRun
 
-METRICS = ("id_mse", "ood_mse", "id_localization", "ood_localization")
+METRICS = ("id_mse", "ood_mse", "id_localization", "ood_localization", "id_relative_error", "ood_relative_error")
+MOST_METRICS = 4  # columns: the first metrics that some run has
 
 
 def register(app: typer.Typer) -> None:
@@ -50,8 +51,9 @@ def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
         return
     damaged = {row.id: row.status.reason for row in rows if row.status.damaged}
     shown = [row for row in rows if not row.status.damaged or len(damaged) <= MOST_NAMED]
+    known = [metric for metric in METRICS if any(metric in row.summary for row in shown)][:MOST_METRICS]
     show_table([{**row.summary, "run": row.id, "status": str(row.status), **headline(row.config)} for row in shown],
-               ["run", "status", "decoder", "encoding", "holdout", "seed", *METRICS])  # fmt: skip
+               ["run", "status", "decoder", "encoding", "holdout", "seed", *known])  # fmt: skip
     if len(damaged) > MOST_NAMED:
         for line in damage_lines(out, damaged):
             say(line, err=True)

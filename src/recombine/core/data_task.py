@@ -29,7 +29,11 @@ def dataset_of(images: Any, labels: Any, factors: Any, keep: Any, split: Any, **
         paths = {"images": images, "labels": labels, "split": split}
         wrong = [name for name, path in paths.items() if path is not None and not isinstance(path, str | Path)]
         if wrong:
-            raise InputError(f"Pictures are given as a file, so {', '.join(wrong)} must be a file, too.")
+            raise InputError(
+                f"Pictures are given as a file, so {' and '.join(wrong)} must be a file, too. Save them with np.save, "
+                f"or give the pictures as an array: np.load({str(images)!r}, mmap_mode='r').",
+                wrong[0],
+            )
         given = {name: str(path) for name, path in paths.items() if path is not None}
         config = {"kind": "arrays", **given, "names": names, **layout}
         return open_dataset(config, factors=described, keep=keep)

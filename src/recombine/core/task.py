@@ -162,6 +162,12 @@ class Task:
     @classmethod
     def _of(cls, scene: Scene, holdout: HoldoutLike, encoding: EncodingLike, allow_unseen: bool) -> Task:
         space = scene.space
+        if holdout is None and scene.test_cells is None:
+            raise InputError(
+                "Say which combinations are never trained on: holdout=[{'colour': 'red', 'shape': 'square'}], "
+                "holdout={'kind': 'random', 'fraction': 0.2}, or the data's own split.",
+                "holdout",
+            )
         return cls(scene, encoding_of(encoding, space), holdout_of(holdout, space), allow_unseen=allow_unseen)
 
     @property

@@ -45,12 +45,12 @@ from recombine.diagnostics.model.layers import (
 )
 from recombine.diagnostics.model.observing import Model, keeping_weights, observing
 from recombine.diagnostics.model.sanity_notes import sanity_notes
-from recombine.diagnostics.model.scales import LOOKED_AT, check_scale
 from recombine.diagnostics.model.truth import Truth, nearest_truth, truth_over_grid
 from recombine.diagnostics.part import PARTS, LayerPart, Need, chosen_parts
 from recombine.diagnostics.request import DiagnosisRequest, RequestOptions
 from recombine.diagnostics.verdict import verdict_of
 from recombine.models.adapted import Key
+from recombine.scoring.scales import LOOKED_AT, check_scale
 
 
 def diagnose(

@@ -1,4 +1,4 @@
-"""What the figures of several parts share: maps over the grid, outputs as pictures, axes by layer."""
+"""What the figures of several parts share: maps over the grid, axes by layer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from recombine.plotting.grids import grid_axes, outline
-from recombine.plotting.style import COLOURS, new_figure
+from recombine.plotting.grids import grid_axes, hatch_unavailable, outline
+from recombine.plotting.style import new_figure
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
@@ -47,8 +46,10 @@ def map_over_grid(diagnosis: Diagnosis, values: np.ndarray, ax: Axes, *, outline
     ax.set_facecolor(MISSING)
     picture = ax.imshow(plane(values), origin="lower", interpolation="nearest", aspect="auto", **style)
     ax.set_box_aspect(1)
-    if outlined and diagnosis.holdout is not None:
-        outline(diagnosis.holdout, ax)
+    if diagnosis.holdout is not None:
+        hatch_unavailable(diagnosis.holdout, ax)
+        if outlined:
+            outline(diagnosis.holdout, ax)
     return picture
 
 
@@ -63,33 +64,6 @@ def averaged_factors(diagnosis: Diagnosis) -> str:
     """What a map over the first two factors says of the others."""
     others = diagnosis.space.names[2:]
     return f"; maps are means over {', '.join(others)}" if others else ""
-
-
-def as_image(array: np.ndarray) -> np.ndarray | None:
-    """An output as a picture (row, column) or (row, column, 3), axes of length 1 left out; None if it is none."""
-    array = array.squeeze()
-    if array.ndim == 3 and array.shape[0] == 3 != array.shape[2]:
-        array = np.moveaxis(array, 0, 2)
-    grey, colour = array.ndim == 2, array.ndim == 3 and array.shape[2] == 3
-    return array if (grey or colour) and min(array.shape[:2]) > 1 else None
-
-
-def draw_output(ax: Axes, array: np.ndarray, norm: Normalize) -> None:
-    """One output: as a picture, a curve, or a number."""
-    image = as_image(array)
-    if not np.isfinite(array).all():
-        ax.text(0.5, 0.5, "none", transform=ax.transAxes, ha="center", va="center", color="0.5", fontsize=8)
-    elif image is not None and image.ndim == 3:
-        ax.imshow(Normalize(norm.vmin, norm.vmax, clip=True)(image), interpolation="nearest")
-    elif image is not None:
-        ax.imshow(image, cmap="gray", norm=norm, origin="lower", interpolation="nearest")
-    elif array.size == 1:
-        ax.text(0.5, 0.5, f"{array.item():.3g}", transform=ax.transAxes, ha="center", va="center", fontsize=8)
-    else:
-        ax.plot(array.ravel(), color=COLOURS[0], lw=0.8)
-        if norm.vmin != norm.vmax:
-            ax.set_ylim(norm.vmin, norm.vmax)
-    without_ticks(ax)
 
 
 def short_name(name: str) -> str:

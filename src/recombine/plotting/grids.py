@@ -29,7 +29,7 @@ def grid_axes(space: FactorSpace, ax: Axes | None) -> Axes:
             setter([])
             continue
         factor = space.factors[name]
-        ticks = _ticks(factor)
+        ticks = label_positions(factor)
         texts = [factor.labels[t] for t in ticks]
         turned = setter == ax.set_xticks and factor.categorical and sum(map(len, texts)) > LONG
         setter(ticks, texts, **({"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if turned else {}))
@@ -37,7 +37,7 @@ def grid_axes(space: FactorSpace, ax: Axes | None) -> Axes:
     return ax
 
 
-def _ticks(factor: Factor) -> Int[np.ndarray, " tick"]:
+def label_positions(factor: Factor) -> Int[np.ndarray, " tick"]:
     """Positions that get a label: all of a labelled or unequally spaced factor while there is room, else some."""
     named = factor.categorical or factor.listed is not None
     most = MOST_NAMED if named and factor.size <= MOST_NAMED else MOST_TICKS

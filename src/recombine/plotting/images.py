@@ -27,6 +27,7 @@ def show_output(
     held_out: bool = False,
     row_0: Row0 = "bottom",
     tone: Tone | None = None,
+    absent: str = "not finite",
 ) -> None:
     """Draw one output: a grey or coloured image, a vector as bars or as a line, or a single number.
 
@@ -37,13 +38,14 @@ def show_output(
         held_out: Frame it in the outline's colour.
         row_0: Where row 0 of an image is, as the scene has it.
         tone: How numbers become brightness, or the limits of a vector's axis; for numbers from 0 to 1 unless given.
+        absent: Written in place of an output without a finite number.
     """
     tone = tone or Tone(power=1.0 if is_colour(output.shape) else 0.5)
     pictures = as_pictures(output[None])
     ax.set_xticks([])
     ax.set_yticks([])
     if not np.isfinite(output).any():
-        _write(ax, "not finite")
+        _write(ax, absent)
     elif pictures is not None:
         origin = "lower" if row_0 == "bottom" else "upper"
         ax.imshow(tone(pictures[0]), cmap="gray", vmin=0, vmax=1, interpolation="nearest", origin=origin)

@@ -10,7 +10,7 @@ scores.plot_samples()         # truth beside output
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from recombine.models.adapted import Draws, Key, adapt, outputs_for
 from recombine.models.evaluation_mode import evaluation_mode
 from recombine.scoring.intervals import RESAMPLES
 from recombine.scoring.metrics import METRICS, TruthMoments, metrics_of
+from recombine.scoring.scales import check_scale
 from recombine.scoring.summary import Summary
 
 if TYPE_CHECKING:
@@ -44,7 +45,15 @@ SPLIT = "split"
 SPREAD = "spread"  # column: variance over draws
 
 
-def score(model: nn.Module, task: Task, *, chunk: int = CHUNK, output: Key | None = None, draws: int = 1) -> Scores:
+def score(
+    model: nn.Module,
+    task: Task,
+    *,
+    chunk: int = CHUNK,
+    output: Key | None = None,
+    draws: int = 1,
+    any_scale: bool = False,
+) -> Scores:
     """Score a model on every available cell of the grid by all metrics that apply.
 
     Args:
@@ -54,6 +63,7 @@ def score(model: nn.Module, task: Task, *, chunk: int = CHUNK, output: Key | Non
         output: Which part of what it returns, by key, attribute or position, if that is no tensor.
         draws: How often its noise is drawn. With more than one, metrics are means over the draws, and the column
             `spread` is the variance over them.
+        any_scale: Accept outputs up to 255 where the truth goes up to 1, and the reverse.
     """
     model = model if output is None else adapt(model, output=output)
     several = Draws(model, draws)
@@ -69,6 +79,8 @@ def score(model: nn.Module, task: Task, *, chunk: int = CHUNK, output: Key | Non
             inputs = task.inputs(values)
             made = [outputs_for(one, task, inputs) for one in several]
             targets = [_targets(task, values, outputs) for outputs in made]
+            if not (truth.count or any_scale):
+                check_scale(targets[0], made[0])
             truth.add(targets[0])
             for metric in metrics:
                 computed = [metric.compute(o, t, values, task) for o, t in zip(made, targets)]
@@ -92,7 +104,7 @@ def _targets(task: Task, values: Tensor, outputs: Tensor) -> Tensor:
     return task.targets(values) if nearest is None or task.inverse else nearest(values, outputs)
 
 
-@dataclass
+@dataclass(repr=False)
 class Scores:
     """A table of metrics with a row per cell, with summaries and figures.
 
@@ -106,9 +118,13 @@ class Scores:
 
     holdout: Holdout
     columns: dict[str, Float[np.ndarray, " cell"]]
-    model: nn.Module | None = field(default=None, repr=False)
-    task: Task | None = field(default=None, repr=False)
-    source: Callable[[], tuple[nn.Module, Task]] | None = field(default=None, repr=False)
+    model: nn.Module | None = None
+    task: Task | None = None
+    source: Callable[[], tuple[nn.Module, Task]] | None = None
+
+    def __repr__(self) -> str:
+        counts = f"{self.holdout.n_id} ID and {self.holdout.n_ood} OOD cells"
+        return f"Scores({counts}; {', '.join(self.columns)})"
 
     @property
     def split(self) -> np.ndarray:

@@ -73,11 +73,13 @@ class Summary:
     def __str__(self) -> str:
         known = self._by_key()
         splits = list(dict.fromkeys(row.split for row in self.rows))
-        lines = [f"{'':15}" + "".join(f"{split.upper():>28}" for split in splits)]
+        table = [["", *(split.upper() for split in splits)]]
         for metric in dict.fromkeys(row.metric for row in self.rows):
-            cells = [f"{r.mean:.3g} [{r.low:.3g}, {r.high:.3g}]" for r in (known[split, metric] for split in splits)]
-            lines.append(f"{metric:15}" + "".join(f"{cell:>28}" for cell in cells))
-        return "\n".join(lines)
+            found = [known[split, metric] for split in splits]
+            table.append([metric, *(f"{r.mean:.3g} [{r.low:.3g}, {r.high:.3g}]" for r in found)])
+        first = max(15, *(len(row[0]) for row in table))
+        width = 2 + max(26, *(len(cell) for row in table for cell in row[1:]))
+        return "\n".join(f"{row[0]:{first}}" + "".join(f"{cell:>{width}}" for cell in row[1:]) for row in table)
 
     __repr__ = __str__
 

@@ -120,7 +120,7 @@ class Session:
             steps=steps,
             stopped_early=record.stopped,
             seconds=self.seconds,
-            scores=score(model, trainer.setup.task),
+            scores=score(model, trainer.setup.task, any_scale=True),
         )
         for callback in trainer.setup.callbacks:
             callback.on_end(result)

@@ -92,12 +92,14 @@ def test_pandas_tables_are_labels():
 @pytest.mark.parametrize(
     ("images", "labels", "message"),
     [
-        (noise((6, 4, 5)), LABELS[:5], "6 pictures, but the labels of '0' have shape (5,)"),
+        (noise((6, 4, 5)), LABELS[:5], "6 pictures, but the labels of 5 pictures"),
         (noise((6, 4, 5)), None, "need labels"),
         ([1, 2, 3], LABELS, "Got list"),
         (noise((6,)), LABELS, "Got (6,)"),
         (noise((6, 4, 5)).astype(object), LABELS, "must hold numbers"),
         (noise((6, 4, 5)), np.zeros((6, 2, 2)), "Got shape (6, 2, 2)"),
+        (noise((6, 4, 5)), [[0, 1], [0]], "rows of different length"),
+        (noise((6, 4, 5)), [[0, np.nan]] * 6, "labels in column 1 must be finite"),
         (noise((6, 4, 5)), {"x": [None] * 6}, "must be numbers or texts"),
         (noise((6, 4, 5)), {"x": [np.nan] + [0.0] * 5}, "Got nan for picture 0"),
         (TensorDataset(torch.zeros(6, 4, 5)), None, "must yield (picture, labels)"),

@@ -78,5 +78,5 @@ def _columns(given: dict[str, np.ndarray] | np.ndarray, names: list[str] | None)
     """Labels by column, and whether the columns have names."""
     if isinstance(given, np.ndarray) and names is None:
         count = 1 if given.ndim == 1 else given.shape[-1]
-        return columns_of(given, [str(i) for i in range(count)]), False
+        return columns_of(given, [str(i) for i in range(count)], named=False), False
     return columns_of(given, names), True

@@ -19,12 +19,13 @@ NEAR = 1e-3  # grid steps: how far a label may lie from the value it names
 NAMES_MISSING = "Name them: factors=['colour', 'shape'], or factors={'colour': ['red', 'green'], 'size': 4}."
 
 
-def columns_of(labels: Any, names: Sequence[str] | None) -> dict[str, Column]:
+def columns_of(labels: Any, names: Sequence[str] | None, *, named: bool = True) -> dict[str, Column]:
     """Labels as a column per factor.
 
     Args:
         labels: A mapping or data frame name → column, or an array (picture,) or (picture, factor).
         names: Names of the columns of an array; which columns of a mapping to take, and in which order.
+        named: False if the names only count the columns, so that an error should not show them as names.
     """
     if hasattr(labels, "columns") and hasattr(labels, "to_numpy"):  # a data frame
         labels = {str(name): labels[name].to_numpy() for name in labels.columns}
@@ -33,22 +34,34 @@ def columns_of(labels: Any, names: Sequence[str] | None) -> dict[str, Column]:
         missing = [name for name in wanted if name not in labels]
         if missing:
             raise InputError(f"There are no labels for {', '.join(missing)}. Got labels for {', '.join(labels)}.")
-        return {name: _plain(labels[name], name) for name in wanted}
-    array = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
+        return {name: _plain(labels[name], f"The labels of {name!r}") for name in wanted}
+    array = as_array(labels)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
         raise InputError(f"Labels are an array (picture,) or (picture, factor). Got shape {array.shape}.")
     if names is None or len(names) != array.shape[1]:
         got = "no names" if names is None else f"{len(names)} names ({', '.join(names)})"
         raise InputError(f"The labels have {array.shape[1]} columns, and there are {got} for them. {NAMES_MISSING}")
-    return {name: _plain(array[:, i], name) for i, name in enumerate(names)}
+    told = [f"The labels of {name!r}" if named else f"The labels in column {i}" for i, name in enumerate(names)]
+    return {name: _plain(array[:, i], told[i]) for i, name in enumerate(names)}
 
 
-def _plain(column: Any, name: str) -> Column:
+def as_array(labels: Any) -> np.ndarray:
+    """Labels that are no mapping as an array."""
+    if isinstance(labels, torch.Tensor):
+        return labels.detach().cpu().numpy()
+    try:
+        return np.asarray(labels)
+    except ValueError as error:  # rows of different length
+        told = "Labels are an array (picture,) or (picture, factor). Got rows of different length."
+        raise InputError(told) from error
+
+
+def _plain(column: Any, what: str) -> Column:
     """A column of numbers or texts; a column of texts that are all numbers becomes one of numbers."""
     array = column.detach().cpu().numpy() if isinstance(column, torch.Tensor) else np.asarray(column)
     if array.ndim != 1:
-        raise InputError(f"The labels of {name!r} must be one per picture. Got shape {array.shape}.")
+        raise InputError(f"{what} must be one per picture. Got shape {array.shape}.")
     if array.dtype.kind == "O" and all(isinstance(entry, str) for entry in array):
         array = array.astype(str)
     if array.dtype.kind == "b":
@@ -58,11 +71,11 @@ def _plain(column: Any, name: str) -> Column:
     if array.dtype.kind == "f":
         if not np.isfinite(array).all():
             place = int(np.flatnonzero(~np.isfinite(array))[0])
-            raise InputError(f"The labels of {name!r} must be finite. Got {array[place]} for picture {place}.")
+            raise InputError(f"{what} must be finite. Got {array[place]} for picture {place}.")
         return array
     if array.dtype.kind in "US":
         return array.astype(str)
-    raise InputError(f"The labels of {name!r} must be numbers or texts. Got entries of type {array.dtype}.")
+    raise InputError(f"{what} must be numbers or texts. Got entries of type {array.dtype}.")
 
 
 def placed(

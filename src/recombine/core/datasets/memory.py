@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Int, Shaped
 
 from recombine.core.datasets.files import DataFile, DataFiles
-from recombine.core.datasets.labels import columns_of
+from recombine.core.datasets.labels import as_array, columns_of
 from recombine.core.datasets.rows import MemoryRows, Rows, check_numbers
 from recombine.core.datasets.source import DATASETS, Channels, Source, rows_of
 from recombine.core.datasets.tables import parts
@@ -76,8 +76,8 @@ def source_of(
     if named:
         columns = columns_of(labels, names)
     else:
-        table = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
-        columns = columns_of(table, [str(i) for i in range(table.shape[1] if table.ndim == 2 else 1)])
+        table = as_array(labels)
+        columns = columns_of(table, [str(i) for i in range(table.shape[1] if table.ndim == 2 else 1)], named=False)
     is_test = None if split is None else parts(np.asarray(split), "The split")
     source = Source(
         columns, rows_of(rows), rows.shape, rows.dtype, channels=channels, scale=scale, is_test=is_test, named=named

@@ -68,14 +68,14 @@ class Source:
                 "Pictures are an array of shape (picture, row, column), (picture, row, column, channel), (picture, "
                 f"channel, row, column) or (picture, number). Got {self.shape}."
             )
-        parts = {f"the labels of {name!r}": column for name, column in self.columns.items()}
+        parts = {f"the labels of {n!r}" if self.named else "the labels": c for n, c in self.columns.items()}
         if self.is_test is not None:
             parts["the split"] = self.is_test
         for what, column in parts.items():
             if column.shape != (self.shape[0],):
                 raise InputError(
-                    f"There must be one label per picture. Got {self.shape[0]} pictures, but {what} have shape "
-                    f"{column.shape}: they do not belong together."
+                    f"Every picture needs its labels. Got {self.shape[0]} pictures, but {what} of {len(column)} "
+                    "pictures. Give as many labels as pictures, in the same order."
                 )
 
     def only(self, chosen: Chosen) -> Source:

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from recombine.core.errors import Missing, NotComputable
+from recombine.core.images import Tone, tone_of
 from recombine.core.statistics import ratio
 from recombine.diagnostics.cells.evidence import gather_evidence
 from recombine.diagnostics.drawing import map_over_grid
@@ -25,6 +26,7 @@ from recombine.diagnostics.numerics.grids import cells_per_block
 from recombine.diagnostics.part import PARTS, PageContent, Part
 from recombine.diagnostics.verdict.judge import judge
 from recombine.diagnostics.verdict.verdict import Verdict
+from recombine.plotting.images import show_output
 from recombine.plotting.style import new_figure
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 MOST_OUTPUTS = 2**25  # numbers kept, 128 MB
 MEAN = "mean"
+MOST_SHOWN = 5  # cells whose pictures the figure shows
 SAME = 1e-10  # variance over draws, relative to the outputs' mean square, below which they are the same
 
 
@@ -113,12 +116,37 @@ class Draws(Part):
         return PageContent(("draws", "spread"), {"spread over draws": result.arrays["spread"]})
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
-        figure = new_figure(4.6, 3.8)
-        ax = figure.subplots()
-        picture = map_over_grid(diagnosis, result.arrays["spread"].reshape(diagnosis.space.shape), ax, cmap="magma")
-        figure.colorbar(picture, ax=ax, label=f"variance over {result.facts['draws']} draws")
+        """The spread over the plane; for a few unseen cells the truth, one draw, the mean and the deviation."""
+        mean, deviation = result.arrays["mean"], result.arrays["deviation"]
+        exist = np.flatnonzero(~np.isnan(mean).reshape(len(mean), -1).all(1))
+        held = diagnosis.held_out[exist]
+        unseen = exist[held] if held.any() else exist
+        cells = np.unique(unseen[np.linspace(0, len(unseen) - 1, MOST_SHOWN).astype(int)])
+        of_one = diagnosis["outputs"].arrays if diagnosis["outputs"].computed else {}
+        shown = {"truth": of_one.get("truth"), "first draw": of_one.get("output"), "mean": mean}
+        shown = {name: array[cells] for name, array in shown.items() if array is not None}
+        tone = tone_of(np.concatenate(list(shown.values())), diagnosis.facts["value_range"])
+        most = float(deviation[cells].max())
+        figure = new_figure(4.4 + 1.3 * len(cells), max(3.8, 1.35 * (len(shown) + 1) + 0.6))
+        halves: Any = figure.subfigures(1, 2, width_ratios=[4.2, 1.3 * len(cells) + 0.2])
+        left, right = halves
+        ax = left.subplots()
+        spread = result.arrays["spread"].reshape(diagnosis.space.shape)
+        picture = map_over_grid(diagnosis, spread, ax, cmap="magma", vmin=0)
+        others = ", ".join(diagnosis.space.names[2:])
+        label = f"variance over {result.facts['draws']} draws" + (f", mean over {others}" if others else "")
+        left.colorbar(picture, ax=ax, label=label, shrink=0.7)
+        axes = right.subplots(len(shown) + 1, len(cells), squeeze=False)
+        for column, cell in enumerate(cells.tolist()):
+            style: dict[str, Any] = {"held_out": bool(diagnosis.held_out[cell]), "row_0": diagnosis.facts["row_0"]}
+            for row, (name, array) in enumerate(shown.items()):
+                label = diagnosis.space.label(cell) if row == 0 else ""
+                show_output(axes[row, column], array[column], label, tone=tone, **style)
+                axes[row, 0].set_ylabel(name, fontsize=8)
+            show_output(axes[-1, column], deviation[cell], tone=Tone(0.0, most or 1.0, 1.0), **style)
+        axes[-1, 0].set_ylabel(f"deviation\n(0 to {most:.2g})", fontsize=8)
         found = verdicts_of(result)
-        ax.set_title("" if found is None else found.told, fontsize=8)
+        figure.suptitle("" if found is None else found.told, fontsize=9)
         return figure
 
 

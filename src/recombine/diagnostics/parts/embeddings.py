@@ -20,6 +20,7 @@ from recombine.diagnostics.layer_activations import LayerActivations
 from recombine.diagnostics.numerics.embeddings import EXACT_SIDE, NEIGHBOURS, NO_UMAP, umap_points, with_signs
 from recombine.diagnostics.numerics.probes import Features, features_of_rows
 from recombine.diagnostics.part import PARTS, LayerPart
+from recombine.plotting.grids import label_positions
 from recombine.plotting.style import new_figure
 
 if TYPE_CHECKING:
@@ -105,6 +106,9 @@ class Embeddings(LayerPart):
             if picture is not None:
                 bar = figure.colorbar(picture, ax=axes[row, :].tolist(), shrink=0.8, aspect=12)
                 bar.set_label(factor)
+                if diagnosis.space.factors[factor].categorical:
+                    shown = label_positions(diagnosis.space.factors[factor]).tolist()
+                    bar.set_ticks(shown, labels=[diagnosis.space.factors[factor].labels[i] for i in shown])
         what = "PCA, share of the variance shown" if method == "pca" else "UMAP"
         figure.suptitle(f"{what}; OOD cells are open circles", fontsize=10)
         return figure

@@ -59,7 +59,7 @@ class Errors(Part):
         return PartResult(self.name, {"errors": rows}, {"mse": mse.numpy()})
 
     def summary(self, result: PartResult) -> str:
-        errors = [f"{r['cells'].upper()} {r['mse']:.3g} ({r['relative']:.3g} of the truth's variance)"
+        errors = [f"{r['cells'].upper()} {r['mse']:.3g} ({r['relative']:.3g} of the variance of their truth)"
                   for r in result.rows]  # fmt: skip
         return f"mean squared error: {', '.join(errors)}"
 
@@ -74,7 +74,7 @@ class Errors(Part):
             picture = map_over_grid(diagnosis, mse, ax, cmap="magma")
             figure.colorbar(picture, ax=ax, label="mean squared error")
         else:
-            landscape(diagnosis.holdout, mse, "mse", ax)
+            landscape(diagnosis.holdout, mse, "mse", ax, label="mean squared error")
         shares = ", ".join(f"{r['cells'].upper()} {r['relative']:.2g}" for r in result.rows)
-        ax.set_title(f"error relative to the truth's variance: {shares}", fontsize=8)
+        ax.set_title(f"error relative to the variance of the cells' truth:\n{shares}", fontsize=8)
         return figure

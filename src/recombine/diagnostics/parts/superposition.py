@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from recombine.core.errors import Missing, NotComputable
+from recombine.core.images import Tone, image_axes, is_colour, tone_of
 from recombine.core.statistics import median
 from recombine.diagnostics.cells.classes import CellClass, Classes, classify
 from recombine.diagnostics.cells.evidence import Evidence, gather_evidence
 from recombine.diagnostics.cells.pictures import best_sums
-from recombine.diagnostics.drawing import as_image, draw_output
 from recombine.diagnostics.findings import Absence, PartResult, Rows
 from recombine.diagnostics.inputs import NO_TARGET, DiagnosisInputs
 from recombine.diagnostics.numerics.grids import rows_of
@@ -32,6 +32,7 @@ from recombine.diagnostics.part import PARTS, Need, PageContent, Part
 from recombine.diagnostics.request import DiagnosisRequest
 from recombine.diagnostics.verdict.judge import judge
 from recombine.diagnostics.verdict.verdict import Verdict
+from recombine.plotting.images import show_output
 from recombine.plotting.style import COLOURS, new_figure
 
 if TYPE_CHECKING:
@@ -176,37 +177,39 @@ class SuperpositionPart(Part):
                 "superposition": "mean of all\nthat share"}  # fmt: skip
         shown = {key: pictures[key] for key in rows if key in pictures}
         count = len(pictures["cells"])
-        image = as_image(pictures["output"][0]) if count else None
         figure = new_figure(1.35 * count + 4.3, 1.35 * len(shown) + 0.9)
         halves: Any = figure.subfigures(1, 2, width_ratios=[1.35 * count + 0.8, 3.5])
         left, right = halves
         axes = left.subplots(len(shown), count, squeeze=False) if count else np.empty((0, 0))
-        places = diagnosis.space.values(torch.from_numpy(pictures["cells"])).tolist()
-        for column in range(count):
-            everything = np.concatenate([images[column].ravel() for images in shown.values()])
-            low, ground, high = (float(np.nanquantile(everything, q)) for q in (0, 0.5, 1))
-            dark = ground < (low + high) / 2  # then what is faint is shown brighter
-            brighter = dark and high > ground and image is not None and image.ndim == 2
-            norm = PowerNorm(0.5, ground, high, clip=True) if brighter else Normalize(low, high)
+        brightened = False
+        for column, cell in enumerate(pictures["cells"].tolist()):
+            tone = _tone([images[column] for images in shown.values()], diagnosis.facts["value_range"])
+            brightened |= tone.power != 1 and image_axes(pictures["output"].shape[1:]) is not None
             for row, (key, images) in enumerate(shown.items()):
-                ax = axes[row, column]
-                left = float(np.nanmax(np.abs(images[column]))) if key == "residual" else 0.0
-                draw_output(ax, images[column], Normalize(-left, left) if left > 0 else norm)
+                ax, image = axes[row, column], images[column]
+                most = float(np.nanmax(np.abs(image))) if key == "residual" else 0.0
+                label = diagnosis.space.label(cell) if row == 0 else ""
                 if key.startswith("memory "):
                     weight = pictures["memory weights"][column, int(key[-1]) - 1]
-                    ax.set_title(f"weight {weight:.2f}" if weight > 0 else "none", fontsize=7, pad=2)
+                    label = f"weight {weight:.2f}" if weight > 0 else "none"
+                shade = Tone(-most, most, 1.0) if most > 0 else tone
+                show_output(ax, image, label, row_0=diagnosis.facts["row_0"], tone=shade, absent="none")
                 if column == 0:
                     ax.set_ylabel(rows[key], rotation=0, ha="right", va="center", fontsize=9)
-                if row == 0:
-                    named = [f"{n}={v:.4g}" for n, v in zip(diagnosis.space.names, places[column])]
-                    label = "\n".join(", ".join(named[i : i + 2]) for i in range(0, len(named), 2))
-                    ax.set_title(label, fontsize=8)
         _cosines(right.subplots(), result)
-        scale = ""
-        if image is not None:
-            scale = ", each on the scale of its column" + (", faint things brightened" if image.ndim == 2 else "")
-        figure.suptitle(f"unseen combinations{scale}", fontsize=10)
+        faint = ", faint things brightened" if brightened else ""
+        figure.suptitle(f"unseen combinations, each on the scale of its column{faint}", fontsize=10)
         return figure
+
+
+def _tone(images: Sequence[np.ndarray], value_range: Sequence[float] | None) -> Tone:
+    """How a column is shown: colours as they are; grey on a dark ground from the ground up, faint things brightened."""
+    everything = np.stack(images)
+    if is_colour(everything.shape[1:]):
+        return tone_of(everything, value_range)
+    low, ground, high = (float(np.nanquantile(everything, q)) for q in (0, 0.5, 1))
+    dark = image_axes(everything.shape[1:]) is not None and low <= ground < (low + high) / 2
+    return Tone(ground, high, 0.5) if dark else Tone(low, high if high > low else low + 1.0, 1.0)
 
 
 def _shown_memories(pictures: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -380,6 +383,7 @@ def _cosines(ax: Axes, result: PartResult) -> None:
     ax.set_xlim(-1, 1)
     ax.set_xticks([-1, -0.5, 0, 0.5, 1])
     ax.margins(y=0.35)
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, fontsize=7, loc="upper left")
     else:

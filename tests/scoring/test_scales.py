@@ -6,7 +6,7 @@ from torch import nn
 
 import recombine as rc
 from recombine.core.errors import InputError
-from recombine.diagnostics.model.scales import check_scale
+from recombine.scoring.scales import check_scale
 
 pytestmark = pytest.mark.quick
 
@@ -31,3 +31,13 @@ def test_diagnose_names_the_scales():
     with pytest.raises(InputError) as caught:
         rc.diagnose(model, space, holdout=rc.holdouts.centre(space, 1, 2), target=images, parts=["errors"])
     assert caught.value.key == "target"
+
+
+def test_score_names_the_scales_unless_any_will_do():
+    space = rc.FactorSpace(x=4, y=4)
+    task = rc.Task(rc.scenes.Bump(space), rc.encodings.OneHot(space), rc.holdouts.centre(space, 1, 2))
+    model = nn.Sequential(nn.Linear(8, 16), nn.Sigmoid(), nn.Unflatten(1, (4, 4)), nn.Hardtanh(0, 1))
+    model.append(nn.Threshold(2.0, 255.0))
+    with pytest.raises(InputError, match="output goes up to 255, the truth to"):
+        rc.score(model, task)
+    assert rc.score(model, task, any_scale=True).columns["mse"].min() > 1e4
