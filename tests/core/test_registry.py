@@ -1,5 +1,7 @@
 """One declaration of parameters serves Python and configurations; every bad key is named at once."""
 
+import importlib
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -284,3 +286,13 @@ def test_a_class_of_parameters_is_registered_as_it_is():
         batch: Count = 4
 
     assert family.validate({"kind": "plain", "batch": 8}) == Plain(batch=8)
+
+
+FAMILIES = ("core.scenes", "core.encodings", "core.holdouts", "core.datasets", "models.decoders", "training.examples",
+            "training.losses", "training.loss_terms", "training.optimizers", "training.recipes")  # fmt: skip
+
+
+@pytest.mark.parametrize("package", FAMILIES)
+def test_a_member_of_a_family_joins_by_being_a_file(package):
+    family = importlib.import_module(f"recombine.{package}")
+    assert "\nimport_members(__name__)\n" in Path(str(family.__file__)).read_text(encoding="utf-8")

@@ -1,6 +1,7 @@
 """The contract that every part of a diagnosis keeps. A part joins by being in the catalogue."""
 
 import ast
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import ClassVar
@@ -8,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import nn
 
@@ -20,6 +22,7 @@ from recombine.diagnostics.numerics.conjunction import conjunction
 from recombine.diagnostics.numerics.nonnegative_superposition import nonnegative_superposition
 from recombine.diagnostics.part import PARTS, LayerPart, Need, Part, chosen_parts
 from recombine.models.forced_rendering.renderer import FactorRenderer
+from tests.colour import coloured_task
 
 SPACE = rc.FactorSpace(x=6, y=5)
 HOLE = rc.holdouts.centre(SPACE, 2, 3)
@@ -257,3 +260,15 @@ def test_a_part_that_does_not_exist_is_missing_with_its_state(plugin_parts, monk
     monkeypatch.setattr(Widths, "study", fail)
     found = diagnosed(parts=["brightness", "widths"])
     assert found["brightness"].state is found["widths"].state is Missing.TOO_LARGE
+
+
+def test_pictures_are_drawn_with_row_0_where_the_scene_has_it():
+    task = coloured_task()
+    model = rc.decoders.MLP(task, depth=1, width=4)
+    found = rc.diagnose(model, task.space, task.inputs, task.holdout, target=task.targets,
+                        parts=["superposition"], progress=False)  # fmt: skip
+    for row_0, origin in (("top", "upper"), ("bottom", "lower")):
+        figure = replace(found, facts={**found.facts, "row_0": row_0}).plot("superposition")
+        pictures = [picture for ax in figure.findobj(Axes) for picture in ax.images]
+        assert len(pictures) > 10
+        assert {picture.origin for picture in pictures} == {origin}

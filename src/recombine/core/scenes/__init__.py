@@ -1,5 +1,6 @@
 """Scenes: factor values → image. Pixel grid, polarity and width are explicit."""
 
+from recombine.core.registry import import_members
 from recombine.core.scenes.arrow import Arrow
 from recombine.core.scenes.balls import Balls
 from recombine.core.scenes.bump import Bump, Stripe
@@ -10,6 +11,8 @@ from recombine.core.scenes.shapes import Shapes
 from recombine.core.scenes.sprites import Sprites
 from recombine.core.scenes.square import Square
 from recombine.core.scenes.structure import Composition, Structure
+
+import_members(__name__)
 
 __all__ = [
     "SCENES",

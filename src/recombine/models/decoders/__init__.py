@@ -1,5 +1,6 @@
 """Decoders: code → image. Also the encoder of the inverse experiment, image → code."""
 
+from recombine.core.registry import import_members
 from recombine.models.composed.composer import FactorComposer
 from recombine.models.decoder import DECODERS, Decoder, load
 from recombine.models.decoders.additive import Additive
@@ -17,6 +18,8 @@ from recombine.models.decoders.occlusion_sum import OcclusionSum
 from recombine.models.decoders.pixels import PixelMLP, Transformer
 from recombine.models.decoders.rendered import FactorRendered
 from recombine.models.forced_rendering.renderer import FactorRenderer
+
+import_members(__name__)
 
 __all__ = [
     "CNN",
