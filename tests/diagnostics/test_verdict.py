@@ -12,6 +12,7 @@ from benchmarks.verdicts.settings import SEEDS, settings
 from torch import nn
 
 import recombine as rc
+from recombine.diagnostics.cells.classes import CellClass
 from recombine.diagnostics.cells.evidence import gather_evidence
 from recombine.diagnostics.cells.thresholds import THRESHOLDS
 from recombine.diagnostics.verdict import FactorValues, Undecided, Verdict, VerdictKind, judge
@@ -98,6 +99,32 @@ def test_wide_bumps_are_told_apart_too(sigma):
     truth = rc.scenes.Bump(SPACE, sigma=sigma)(SPACE.values(CELLS)).reshape(-1, 12, 12)
     assert judged(truth, truth, held).kind is VerdictKind.COMPOSES
     assert judged(sums(truth, held), truth, held).kind is VerdictKind.SUPERPOSES
+
+
+@pytest.mark.parametrize("sigma", [2.0, 3.0])
+def test_crosses_in_place_of_bumps_are_not_learnt(sigma):
+    truth = rc.scenes.Bump(SPACE, sigma=sigma)(SPACE.values(CELLS)).reshape(-1, 12, 12).double()
+    codes = torch.cat([nn.functional.one_hot(axis, 12).double() for axis in SPACE.coordinates(CELLS).T], dim=1)
+    images = torch.linalg.lstsq(codes[~HELD], truth[~HELD].flatten(1), driver="gelsd").solution
+    crosses = (codes @ images).reshape(-1, 12, 12)  # the best sum of an image per x and an image per y
+    found = judged(crosses, truth)
+    assert found.id_error < 0.35  # learnt, if the error alone decided
+    assert found.kind is VerdictKind.NOT_LEARNT
+    assert found.trained[CellClass.RIGHT] < 0.5
+
+
+def test_blurred_bumps_compose():
+    blurred = judged(nn.functional.avg_pool2d(TRUTH, 3, 1, 1))
+    assert blurred.id_error > 0.1
+    assert (blurred.kind, blurred.blurred) == (VerdictKind.COMPOSES, True)
+
+
+def test_the_sentence_of_not_learnt_claims_no_right_cells_where_the_error_decides():
+    noise = torch.randn(TRUTH.shape, generator=torch.Generator().manual_seed(0))
+    found = judged(TRUTH + 0.4 * noise)
+    assert found.kind is VerdictKind.NOT_LEARNT
+    assert found.trained[CellClass.RIGHT] > 0.5  # within what other trained cells miss as well
+    assert "are right" not in found.sentence
 
 
 @pytest.mark.parametrize("code", [rc.encodings.Bump, rc.encodings.Ramp, rc.encodings.OneHot])
@@ -201,6 +228,13 @@ def test_the_sentence_says_which_factors_compose():
     assert "Y does not (10 %)" in said(0.98, 0.1)
     assert "compose" not in said(0.52, 0.48)  # no factor is clearly better than the other
     assert "compose" not in said(0.1, 0.1)
+
+
+def test_the_sentence_of_several_ways_does_not_deny_one_of_them():
+    found = replace(judged(sums()), kind=VerdictKind.FAILS)
+    mixed = {CellClass.COPY: 0.45, CellClass.SUM: 0.3, CellClass.OTHER: 0.25}
+    assert "in several ways" in sentence(replace(found, unseen=mixed))
+    assert "neither by superposing" in sentence(replace(found, unseen={CellClass.STRENGTH: 1.0}))
 
 
 def test_other_scales_are_told_to_the_user():

@@ -94,3 +94,25 @@ def test_diagnoses_of_several_seeds():
     other = rc.diagnose(models[0], space, None, rc.holdouts.corner(space, 2), **options)
     with pytest.raises(InputError, match="hold-out"):
         rc.verdict_over([found[0], other])
+
+
+def test_draws_of_one_model():
+    space = rc.FactorSpace(x=6, y=6)
+    truth = rc.scenes.Bump(space)
+
+    def noisy(values):
+        right = truth(values)
+        return right + 0.3 * torch.randn_like(right) * (torch.rand(len(values)) < 0.5)[:, None, None]
+
+    options = {"target": truth, "parts": ["superposition", "draws"], "draws": 3, "progress": False}
+    found = rc.diagnose(noisy, space, None, rc.holdouts.centre(space, 2, 4), **options)
+    single = [Verdict.from_json(one) for one in found["draws"].facts["verdicts"]["draws"]]
+    joined = rc.verdict_over(single, of="draws")
+    shares = [one.right for one in single]
+    assert len(set(shares)) > 1
+    assert joined.right == pytest.approx(np.mean(shares))
+    assert joined.interval == student_interval(shares)
+    assert "3 draws" in joined.sentence
+    assert "interval is over draws" in joined.sentence
+    with pytest.raises(InputError, match="draws"):
+        rc.verdict_over(single, of="seeds")

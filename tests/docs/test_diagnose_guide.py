@@ -1,4 +1,4 @@
-"""What docs/diagnose.md shows works as shown."""
+"""What docs/diagnose.md and docs/verdict.md show works as shown."""
 
 import re
 from pathlib import Path
@@ -11,6 +11,7 @@ from recombine.diagnostics.cells.thresholds import THRESHOLDS
 from recombine.diagnostics.part import PARTS, chosen_parts
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "diagnose.md").read_text(encoding="utf-8")
+VERDICT = (Path(__file__).parents[2] / "docs" / "verdict.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 
 
@@ -41,4 +42,4 @@ def test_every_part_is_explained(part):
 
 def test_every_threshold_is_stated():
     for name, value in vars(THRESHOLDS).items():
-        assert f"| `{name}` | {value:g} |" in GUIDE
+        assert f"| `{name}` | {value:g} |" in VERDICT

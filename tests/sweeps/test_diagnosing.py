@@ -182,6 +182,10 @@ def test_the_verdict_is_a_column_of_the_table(copy):
     assert "verdict" not in table.metrics
     [row] = table.grouped().rows
     assert sum(int(count.split()[-1]) for count in row["verdict"].split(", ")) == 2
+    shares = [Store(copy).load(config.hash).diagnosis.verdict.right for config in wanted]
+    assert [r["right_cells"] for r in table.rows] == shares
+    assert row["right_cells"] == pytest.approx(sum(shares) / 2)
+    assert row["right_cells_low"] <= row["right_cells"] <= row["right_cells_high"]
     (copy / wanted[0].hash / "diagnosis" / "diagnosis.json").write_text("[]")  # one that cannot be read has none
     assert len([row for row in sweeps.table(copy).rows if row.get("verdict")]) == 1
     assert sweeps.table(copy).to_csv().count("\n") == 3

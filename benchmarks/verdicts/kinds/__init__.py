@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from benchmarks.verdicts.kinds import collapses, copies, everywhere, mixtures, right, strength, sums, undecided, values
+from benchmarks.verdicts.kinds import (
+    additive,
+    collapses,
+    copies,
+    everywhere,
+    mixtures,
+    right,
+    strength,
+    sums,
+    undecided,
+    values,
+)
 from benchmarks.verdicts.kinds.kind import Kind
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
-    for module in (right, strength, sums, copies, collapses, values, mixtures, everywhere, undecided)
+    for module in (right, strength, sums, copies, collapses, values, mixtures, everywhere, undecided, additive)
     for kind in module.KINDS
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from recombine.core.errors import Missing, StoreError
@@ -11,8 +12,21 @@ from recombine.runs.layout import WEIGHTS
 from recombine.runs.store import Store
 
 
-def stored_verdict(store: Store, run: str) -> str | None:
-    """What kind of verdict a finished run's diagnosis holds.
+@dataclass(frozen=True)
+class StoredVerdict:
+    """What a table shows of a verdict.
+
+    Attributes:
+        kind: In a word or two.
+        right: Share of unseen cells that are right; None if that is not known.
+    """
+
+    kind: str
+    right: float | None
+
+
+def stored_verdict(store: Store, run: str) -> StoredVerdict | None:
+    """The verdict that a finished run's diagnosis holds.
 
     None if it has no diagnosis of these weights, if that cannot be read, or if it was asked for other parts only.
     """
@@ -28,8 +42,10 @@ def stored_verdict(store: Store, run: str) -> str | None:
         return None
     if _at(content, "parts", "superposition", "missing", "superposition", "state") == Missing.NOT_REQUESTED:
         return None
-    found = _at(content, "verdict", "kind")
-    return found if isinstance(found, str) else None
+    kind, right = _at(content, "verdict", "kind"), _at(content, "verdict", "right")
+    if not isinstance(kind, str):
+        return None
+    return StoredVerdict(kind, float(right) if isinstance(right, int | float) else None)
 
 
 def _at(content: Any, *keys: str) -> Any:

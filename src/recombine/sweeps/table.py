@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 VERDICT = "verdict"
+RIGHT_CELLS = "right_cells"  # share of unseen cells that the verdict calls right
 LARGEST = sys.float_info.max
 ALWAYS = ("decoder.kind", "encoding.kind", "holdout.kind", "seed")  # shown even where all runs agree
 
@@ -89,7 +90,8 @@ class Table:
         """A row per setting: over its seeds the mean of every metric, and its 95 % bootstrap interval.
 
         Columns are metric, metric_low and metric_high, and `seeds`, how many there are. A single seed has no interval.
-        Verdicts are counted: "superposes 3, composes 1".
+        Verdicts are counted ("superposes 3, composes 1"); the share of unseen cells that are right, `right_cells`, is a
+        metric like the others.
         """
         groups: dict[str, list[dict[str, Any]]] = {}
         settings = [name for name in self.settings if name != "seed"]
@@ -134,9 +136,10 @@ def table(store: Store | str | Path, *, all_settings: bool = False) -> Table:
     for found in store.list():
         if found.status.finished:
             verdict = stored_verdict(store, found.id)
-            own = {"run": found.id, **({VERDICT: verdict} if verdict else {})}
+            own = {"run": found.id, **({VERDICT: verdict.kind} if verdict else {})}
+            right = {} if verdict is None or verdict.right is None else {RIGHT_CELLS: verdict.right}
             named = {"name": found.name} if found.name else {}  # a run of a module, saved under a name
-            rows.append((own, {**named, **flat(found.config)}, found.summary))
+            rows.append((own, {**named, **flat(found.config)}, {**found.summary, **right}))
         elif found.status.damaged:
             skipped[found.id] = found.status.reason
     names = list(dict.fromkeys(name for _, settings, _ in rows for name in settings))

@@ -100,7 +100,10 @@ def classify(found: CellEvidence, evidence: Evidence, thresholds: Thresholds = T
                 axis[row], value[row] = differ[0], there[differ[0]]
         elif one is CellClass.VALUE and found.truth is not None:
             axis[row], value[row] = found.truth.value_axis[row], found.truth.value_index[row]
-    right = None if found.truth is None else found.truth.read == found.at
+    right = None
+    if found.truth is not None:
+        is_right = np.array([one is CellClass.RIGHT for one in classes], dtype=bool)
+        right = (found.truth.read == found.at) | is_right[:, None]
     return Classes(found.cells, classes, options, right, axis, value, memory)
 
 
@@ -167,7 +170,9 @@ class _Compared:
                 CellClass.MEAN: (memory.energy - truth.right) / self.scale,
                 CellClass.BLANK: (memory.blank - truth.right) / self.scale,
             }
-        self.right = truth.right <= self._tolerated(np.maximum(self.scale, typical_energy(evidence) / 2), self.t.right)
+        energy = np.maximum(self.scale, typical_energy(evidence) / 2)
+        self.right = truth.right <= self._tolerated(energy, self.t.right)
+        self.instead_right = (truth.right > self.t.right * energy) & (memory.sum <= self.t.remains * truth.right)
 
     def _corrected(self, left: np.ndarray) -> np.ndarray:
         """What is left beyond what trained cells leave."""
@@ -215,7 +220,7 @@ class _Compared:
 
     def decide(self, row: int) -> tuple[CellClass, ...]:
         """The class of one cell; several if they explain it equally well."""
-        if self.right[row]:
+        if self.right[row] and not (self.instead_right[row] and self.sums[row]):
             rival, margin = min(((c, float(m[row])) for c, m in self.margins.items()), key=lambda pair: pair[1])
             if margin > self.t.margin:
                 return (CellClass.RIGHT,)

@@ -4,9 +4,10 @@
     how(images)                     # true images as the model would render them, without their mean
 
 The truth t becomes μ + g·(t − mean trained truth), where μ is the mean trained output and g the median contrast of
-trained outputs. If that leaves more than 1 % of the truth's variance, and outputs are images, each spatial frequency
-gets a gain of its own, fitted to trained cells: a blur is such a change. What a model does to every cell says nothing
-about what it does to unseen ones.
+trained outputs. If that leaves more than 1 % of the truth's variance, and outputs are images, they may also be blurred:
+coarse and fine detail get gains of their own, the same in all directions, fitted to trained cells. What a model does to
+every cell says nothing about what it does to unseen ones. A filter with a direction is no blur: one that keeps only
+what is constant along the rows or the columns turns a spot into the sum of two stripes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Rendering:
 
     Attributes:
         gain: g, the median contrast of trained outputs.
-        transfer: The gain of each spatial frequency of an image; None where g alone is used.
+        transfer: The gain of each spatial frequency of an image, which depends on its length alone; None where g alone
+            is used.
         shape: The shape of one output.
         mean: The truth's mean over trained cells.
         error: Squared error over the truth's variance, both summed over trained cells.
@@ -65,12 +67,9 @@ class Rendering:
         """The mean gain of high over that of low spatial frequencies; 1 if nothing is blurred."""
         if self.transfer is None:
             return 1.0
-        rows, columns = self.transfer.shape
-        down = torch.fft.fftfreq(rows).abs()[:, None].expand(rows, columns)
-        across = (torch.arange(columns) / self.shape[-1])[None].expand(rows, columns)
+        down, across = _frequencies(self.shape)
         high = torch.maximum(down, across) > 0.25
-        gains = self.transfer.real
-        return float(gains[high].mean() / gains[~high].mean().clamp_min(1e-12))
+        return float(self.transfer[high].mean() / self.transfer[~high].mean().clamp_min(1e-12))
 
 
 def render_like(
@@ -127,17 +126,41 @@ def _is_image(shape: tuple[int, ...]) -> bool:
 def _transfer(
     rows: Tensor, truth: Truth, found: Products, mean: Tensor, trained: Tensor, shape: tuple[int, ...]
 ) -> Tensor:
-    """The gain of each spatial frequency, for all channels, that brings the truth closest to trained outputs."""
-    cross, power = None, None
+    """The gain of each spatial frequency that brings the truth closest to trained outputs.
+
+    It is the same for all channels and for frequencies of the same length (in steps of one period per image), so that
+    it blurs in all directions alike.
+    """
+    down, across = _frequencies(shape)
+    length = ((down.square() + across.square()).sqrt() * 2 * max(shape[-2:])).round().long()
+    cross, power = (torch.zeros(length.shape, dtype=torch.float64) for _ in range(2))
     for _, right, output in _blocks(rows, truth, found, mean, trained):
-        wanted, given = (torch.fft.rfft2(x.reshape(-1, *shape[-2:])) for x in (output, right))
-        now = (given.conj() * wanted).sum(0), given.abs().square().sum(0)
-        cross, power = now if cross is None or power is None else (cross + now[0], power + now[1])
-    assert cross is not None
-    assert power is not None
-    return cross / (power + DAMPED * power.mean()).clamp_min(1e-300)
+        wanted, given = (_spectra(x, shape).reshape(-1, *shape[-2:]) for x in (output, right))
+        cross += (given * wanted).sum(0)
+        power += given.square().sum(0)
+    count = int(length.max()) + 1
+    rings = [
+        torch.zeros(count, dtype=torch.float64).index_add_(0, length.flatten(), x.flatten()) for x in (cross, power)
+    ]
+    gains = rings[0] / (rings[1] + DAMPED * rings[1].mean()).clamp_min(1e-300)
+    return gains[length]
+
+
+def _frequencies(shape: tuple[int, ...]) -> tuple[Float[Tensor, "row column"], Float[Tensor, "row column"]]:
+    """Periods per pixel down and across of each number of a spectrum."""
+    down, across = (torch.arange(size, dtype=torch.float64) / (2 * size) for size in shape[-2:])
+    return down[:, None].expand(shape[-2:]), across[None].expand(shape[-2:])
+
+
+def _spectra(images: Float[Tensor, "cell number"], shape: tuple[int, ...]) -> Float[Tensor, "cell ..."]:
+    """Cosine transforms: a symmetric blur multiplies them, if images go on as in a mirror beyond their border."""
+    from scipy.fft import dctn
+
+    return torch.from_numpy(dctn(images.reshape(len(images), *shape).numpy(), axes=(-2, -1), norm="ortho"))
 
 
 def _filtered(images: Float[Tensor, "cell number"], transfer: Tensor, shape: tuple[int, ...]) -> Tensor:
-    spectra = torch.fft.rfft2(images.reshape(len(images), *shape)) * transfer
-    return torch.fft.irfft2(spectra, s=shape[-2:]).reshape(len(images), -1)
+    from scipy.fft import idctn
+
+    spectra = (_spectra(images, shape) * transfer).numpy()
+    return torch.from_numpy(idctn(spectra, axes=(-2, -1), norm="ortho")).reshape(len(images), -1)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from recombine.diagnostics.cells.classes import CellClass, Classes, classify
+from recombine.diagnostics.cells.classes import CellClass, Classes, classify, typical_energy
 from recombine.diagnostics.cells.evidence import Evidence
 from recombine.diagnostics.cells.thresholds import THRESHOLDS, Thresholds
 from recombine.diagnostics.verdict.kinds import Undecided, VerdictKind
@@ -67,6 +67,8 @@ def _with_truth(
     if how.median_error > t.learnt:
         if how.contrast_error <= t.scale:
             return VerdictKind.UNDECIDED, Undecided.DIFFERENT_SCALES
+        return VerdictKind.NOT_LEARNT, None
+    if how.residual > t.learnt * typical_energy(evidence):
         return VerdictKind.NOT_LEARNT, None
     if right_trained < t.learnt or any(row.trained < t.learnt for row in found.factors):
         return VerdictKind.NOT_LEARNT, None

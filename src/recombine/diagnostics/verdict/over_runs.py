@@ -27,6 +27,7 @@ from recombine.diagnostics.verdict.verdict import FactorValues, Verdict
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
 
+OF = ("runs", "draws")
 SOME = frozenset({VerdictKind.COMPOSES, VerdictKind.PARTLY})
 
 
@@ -41,6 +42,8 @@ def verdict_over(given: Iterable[Diagnosis | Verdict], *, of: str = "runs") -> V
     Raises:
         InputError: if there are none, or if they cannot be compared.
     """
+    if of not in OF:
+        raise InputError(f"The 'of' parameter of verdict_over must be one of {', '.join(OF)}. Got {of!r} instead.")
     found = list(given)
     verdicts = [one if isinstance(one, Verdict) else one.verdict for one in found]
     _check(found, verdicts)

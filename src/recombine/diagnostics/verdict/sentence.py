@@ -88,11 +88,21 @@ def _failing(what: str) -> Callable[[Verdict], str]:
     return told
 
 
+def _fails(verdict: Verdict) -> str:
+    known = any(verdict.unseen.get(one, 0.0) >= FREQUENT for one in (CellClass.SUM, CellClass.COPY))
+    return _failing(
+        "fails on unseen combinations in several ways"
+        if known
+        else "fails on unseen combinations, but neither by superposing nor by copying"
+    )(verdict)
+
+
 def _not_learnt(verdict: Verdict) -> str:
-    trained = verdict.trained.get(CellClass.RIGHT, 0.0)
+    trained, least = verdict.trained.get(CellClass.RIGHT, 0.0), verdict.thresholds.learnt
+    few = f"{percent(trained)} of them are right, " if trained < least else ""
     return (
-        f"The trained combinations are not learnt: {percent(trained)} of them are right (relative error "
-        f"{verdict.id_error:.2g}), so that unseen ones say nothing about composition."
+        f"The trained combinations are not learnt ({few}relative error {verdict.id_error:.2g}), so that unseen ones "
+        "say nothing about composition."
     )
 
 
@@ -131,7 +141,7 @@ _SENTENCES: dict[VerdictKind, Callable[[Verdict], str]] = {
     VerdictKind.SUPERPOSES: _failing("superposes"),
     VerdictKind.COPIES: _failing("copies"),
     VerdictKind.COLLAPSES: _failing("collapses on unseen combinations"),
-    VerdictKind.FAILS: _failing("fails on unseen combinations, but neither by superposing nor by copying"),
+    VerdictKind.FAILS: _fails,
     VerdictKind.NOT_LEARNT: _not_learnt,
     VerdictKind.UNDECIDED: _undecided,
 }
