@@ -1,6 +1,6 @@
 """Run a part of test.yaml: `python -m benchmarks.composed promised --out promised.json`.
 
-Parts: design, promised, test, expected_failures. `--rivals` adds the rivals to a part. A line is printed per case and
+Parts: design, promised, paper, test, expected_failures. `--rivals` adds the rivals to a part. A line is printed per case and
 model; with `--out`, every seed's numbers and the medians are written as JSON after each of them. `--pictures FOLDER`
 writes a PNG per case and model: truth above, outputs below, of OOD cells spread over the hold-out.
 """
@@ -93,7 +93,7 @@ def models_of(part: str, case: dict[str, Any], rivals: bool) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["design", "promised", "test", "expected_failures"])
+    parser.add_argument("part", choices=["design", "promised", "paper", "test", "expected_failures"])
     parser.add_argument("--cases", nargs="*", help="only these")
     parser.add_argument("--seeds", type=int, nargs="*", help="instead of those of test.yaml")
     parser.add_argument("--rivals", action="store_true")

@@ -126,6 +126,17 @@ def sprites() -> Drawn:
     return space, pictures(space, draw)
 
 
+def pair() -> Drawn:
+    """A triangle above and a cross below, each of which moves along its own line."""
+    space = rc.FactorSpace(x1=9, x2=9)
+
+    def draw(x1: int, x2: int) -> Image:
+        upper = hue(0.3) * glyph("triangle", 24, 2 * x1 - 8, -6, 3.5)
+        return upper + hue(0.8) * glyph("cross", 24, 2 * x2 - 8, 6, 3.5)
+
+    return space, pictures(space, draw)
+
+
 def occluded() -> Drawn:
     """An opaque disc in front of an opaque square; both move along one line."""
     space = rc.FactorSpace(x1=9, x2=9)
@@ -161,6 +172,8 @@ SCENES: dict[str, Callable[[], Drawn]] = {
     "shapes": shapes,
     "bump_28": bump(28, 1.0),
     "inverted_bump_28": bump(28, 1.0, inverted=True),
+    "bump_32": bump(32, 1.5),
+    "pair": pair,
     "digits": digits,
     "letters": letters,
     "lamps": lamps,

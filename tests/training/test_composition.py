@@ -54,7 +54,7 @@ def test_a_model_without_a_composer_is_refused():
 
 
 def test_a_training_does_not_depend_on_the_images_scale():
-    training = rc.recipe("composed", steps=20)
+    training = rc.recipe("composed", steps=20, settle=0)
     runs = [rc.train(Composed(task), task, training=training) for task in (bump_task(8, contrast=0.125), bump_task(8))]
     small, large = (run.losses[:, 0] for run in runs)
     torch.testing.assert_close(64 * small, large, rtol=1e-3, atol=0)
@@ -62,7 +62,7 @@ def test_a_training_does_not_depend_on_the_images_scale():
 
 def test_seeds_together_and_alone_are_alike():
     task = bump_task(8)
-    training = rc.recipe("composed", steps=6)
+    training = rc.recipe("composed", steps=6, settle=0)
     together = rc.train_seeds(Composed(task), task, [0, 1], training=training, together=True)
     alone = rc.train_seeds(Composed(task), task, [0, 1], training=training, together=False)
     for a, b in zip(together, alone):
@@ -72,11 +72,11 @@ def test_seeds_together_and_alone_are_alike():
 
 def test_unseen_bumps_are_composed_and_roles_told():
     task = bump_task()
-    run = rc.train(Composed(task), task, training=rc.recipe("composed", steps=400))
+    run = rc.train(Composed(task), task, training=rc.recipe("composed", steps=300))
     model = run.model
     assert isinstance(model, Composed)
     roles = model.roles(task.space.names)
     assert [roles.of(name).does.value for name in ("x", "y")] == ["moves", "moves"]
     unseen = task.space.values(task.holdout.ood_cells)
     error = (model(task.inputs(unseen)) - task.targets(unseen)).square().flatten(1).sum(1)
-    assert (error < 0.25 * task.targets(unseen).square().flatten(1).sum(1)).float().mean() > 0.9
+    assert (error < 1e-4 * task.targets(unseen).square().flatten(1).sum(1)).all()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 from pydantic import Field, field_validator
+from torch import Tensor, nn
 
 from recombine.core.errors import InputError, Problem
 from recombine.core.registry import Count, Family, Parameters, Positive, Share
@@ -119,6 +120,18 @@ class Training(Parameters):
     def total_steps(self, examples: int) -> int:
         """Steps of a whole run when an epoch has this many examples."""
         return self.steps if self.steps is not None else math.ceil(self.epochs * examples / self.batch)
+
+    def finish(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> None:
+        """Change a model once its steps are done; most recipes do not. Only `finishes` recipes are asked to.
+
+        Args:
+            inputs, targets: Of trained examples; many of them, but not necessarily all.
+        """
+
+    @property
+    def finishes(self) -> bool:
+        """Whether `finish` does anything."""
+        return False
 
     def learning_rate_at(self, step: int, total: int) -> float:
         """The learning rate of step 0 … total − 1."""

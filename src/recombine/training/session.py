@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -23,6 +24,8 @@ from recombine.training.setup import Setup
 from recombine.training.trainer import Trainer
 
 SHOWN_EVERY = 10  # steps
+FINISH_NUMBERS = 2**21  # in the targets that a recipe finishes a model on
+FINISH_LEAST = 64  # examples, however large the targets
 
 
 class Session:
@@ -98,6 +101,15 @@ class Session:
         """For each seed its result, with a model of its own on the training device, or why there is none."""
         return [self._outcome(i) for i in range(len(self.trainer.seeds))]
 
+    def _finish(self, index: int) -> None:
+        """Let the recipe finish a seed's model on its trained examples, and count the time."""
+        trainer = self.trainer
+        if trainer.setup.training.finishes:
+            started = time.monotonic()
+            most = max(FINISH_LEAST, FINISH_NUMBERS // math.prod(trainer.setup.task.target_shape))
+            trainer.setup.training.finish(trainer.models[index], *trainer.trained_examples(index, most))
+            self.seconds += time.monotonic() - started
+
     def _outcome(self, index: int) -> TrainingResult | TrainingDiverged:
         trainer, record = self.trainer, self.evaluator.records[index]
         if record.diverged is not None:
@@ -106,6 +118,7 @@ class Session:
         with torch.no_grad():
             for name, target in [*model.named_parameters(), *model.named_buffers()]:
                 target.copy_(tensors[name])
+        self._finish(index)
         if isinstance(model, Decoder):
             model.eval()
         steps = int(record.history[-1]["step"])

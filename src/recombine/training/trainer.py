@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from recombine.core.errors import InputError
 from recombine.core.memory import keep_freed_memory
+from recombine.core.seeds import generator
 from recombine.models.activations import precision
 from recombine.training.fit import check_fit
 from recombine.training.program import Single, Stacked
@@ -74,6 +75,12 @@ class Trainer:
         inputs, targets = self.examples.batch(rows)
         table = self.examples.weights
         return inputs, targets, None if table is None else table[rows.to(table.device)]
+
+    def trained_examples(self, index: int, most: int) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of distinct examples that a seed is trained on; of many only some, drawn by the seed."""
+        rows = torch.cat(self.examples.epoch(self.seeds[index])).unique()
+        chosen = torch.randperm(len(rows), generator=generator(self.seeds[index], "finish"))[:most]
+        return self.examples.batch(rows[chosen.sort().values])
 
     def learning_rate(self, step: int) -> float:
         return self.setup.training.learning_rate_at(step, self.total)

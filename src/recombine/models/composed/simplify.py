@@ -1,0 +1,101 @@
+"""A composer's factors reduced to what they were found to do: dots that move, plain gains, nothing.
+
+Training leaves kernels that are nearly dots and gains that are nearly one. `simplify` reads the roles off the pictures
+and replaces the operators by exact ones: shifts by whole pixels for a factor that moves, gains for one that tints or
+scales, the identity for one that does nothing. What is drawn starts again from an empty image, so that pixels which no
+trained image shows stay empty. A fit to the trained images must follow: see `recombine.training.settle`.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from recombine.models.composed.composer import FactorComposer
+from recombine.models.composed.roles import Does, Role, roles_of
+
+IDLE = 0.02  # root mean square of deviations below which a group of operators that a factor need not have is dropped
+
+
+def simplify(composer: FactorComposer) -> dict[nn.Parameter, Tensor]:
+    """Simplify a composer in place.
+
+    Returns:
+        For each of its parameters ones at the entries that are left to be fitted, zeros at those that are fixed. The
+        background is fixed where `fit_background` found it.
+    """
+    roles = roles_of(composer)
+    free = {parameter: torch.ones_like(parameter) for parameter in composer.parameters()}
+    with torch.no_grad():
+        for term in range(composer.terms):
+            _simplify_term(composer, [role for role in roles.roles if role.term == term], free)
+        _fix(composer.background, composer.start / composer.contrast, free)
+    return free
+
+
+def _simplify_term(composer: FactorComposer, roles: list[Role], free: dict[nn.Parameter, Tensor]) -> None:
+    """Operators of a term: all values relative to the middle one, whose own operators go to the object."""
+    term = roles[0].term
+    middle = [size // 2 for size in composer.factor_sizes]
+    draws = [k for k, role in enumerate(roles) if role.does is Does.DRAWS]
+    simple = [k for k in range(len(roles)) if k not in draws]
+    drawn, colour = composer.drawing[term] + composer.identity, 1 + composer.colours[term]
+    for k in simple:
+        drawn = _convolve(composer, drawn, composer.kernels[k][middle[k], term] + composer.identity)
+        if composer.gains:
+            colour = colour * (1 + composer.gains[k][middle[k], term])
+    composer.colours[term] = colour - 1
+    composer.drawing[term] = drawn - composer.identity
+    for k in simple:
+        _fix(composer.kernels[k], _dots(composer, roles[k]), free, term)
+        if composer.maps:
+            _fix(composer.maps[k], 0.0, free, term)
+        if composer.gains:
+            tints = roles[k].does in (Does.TINTS, Does.SCALES)
+            gains = torch.tensor(roles[k].gains).to(composer.gains[k]) if tints else torch.ones(())
+            _fix(composer.gains[k], gains - 1, free, term)
+            if tints:  # those of the middle value stay 1: the object has a colour of its own
+                free[composer.gains[k]][:, term] = 1
+                free[composer.gains[k]][middle[k], term] = 0
+    for k in draws:
+        for group in (*composer.gains[k : k + 1], *composer.maps[k : k + 1]):
+            if group[:, term].square().flatten(1).sum(1).mean().sqrt() < IDLE:
+                _fix(group, 0.0, free, term)
+    if not draws:
+        composer.drawing[term] = -composer.identity
+    elif len(draws) == 1:  # its kernels are the pictures themselves
+        composer.kernels[draws[0]][:, term] = -composer.identity
+        composer.drawing[term] = 0
+        free[composer.drawing][term] = 0
+
+
+def _fix(
+    parameter: nn.Parameter, to: Tensor | float, free: dict[nn.Parameter, Tensor], term: int | None = None
+) -> None:
+    own = slice(None) if term is None else (slice(None), term)
+    parameter[own] = to if isinstance(to, Tensor) else torch.full((), to).to(parameter)
+    free[parameter][own] = 0
+
+
+def _dots(composer: FactorComposer, role: Role) -> Float[Tensor, "value row column"]:
+    """Deviations from the identity of the kernels that shift as the role says; zeros unless it moves."""
+    rows, columns = composer.identity.shape
+    found = torch.zeros(len(role.shifts), rows, columns).to(composer.identity)
+    if role.does is Does.MOVES:
+        for value, (right, down) in enumerate(role.shifts):
+            at = (rows // 2 + down, columns // 2 + right)
+            if 0 <= at[0] < rows and 0 <= at[1] < columns:
+                found[value] -= composer.identity
+                found[value][at] += 1
+    return found
+
+
+def _convolve(
+    composer: FactorComposer, image: Float[Tensor, "row column"], kernel: Float[Tensor, "row column"]
+) -> Float[Tensor, "row column"]:
+    """The image moved and blurred as the kernel says, whose origin is the image's centre."""
+    rows, columns = image.shape
+    spectrum = torch.fft.rfft2(image, s=composer.grid) * torch.fft.rfft2(kernel, s=composer.grid)
+    whole = torch.fft.irfft2(spectrum, s=composer.grid).roll((-(rows // 2), -(columns // 2)), dims=(0, 1))
+    return whole[:rows, :columns]

@@ -1,0 +1,87 @@
+"""The fit of exact operators at the end of a training."""
+
+import pytest
+import torch
+from torch import nn
+
+import recombine as rc
+from recombine.models.decoders import Composed, FactorComposer
+from recombine.training.settle import settle
+
+SIDE = 8
+
+
+def moved(noise: float = 0.02) -> FactorComposer:
+    """A composer of bumps that has learnt to move a dot, but neither the bump nor exact zeros."""
+    torch.manual_seed(0)
+    composer = FactorComposer((SIDE, SIDE), (SIDE, SIDE), images=bumps()[1])
+    with torch.no_grad():
+        for k in range(2):
+            for value in range(SIDE):
+                composer.kernels[k][value, 0, 4, 4] -= 1
+                composer.kernels[k][value, 0, value if k else 4, 4 if k else value] += 1
+            composer.kernels[k].add_(noise * torch.randn_like(composer.kernels[k]))
+    return composer
+
+
+def bumps() -> tuple[torch.Tensor, torch.Tensor]:
+    indices = torch.cartesian_prod(torch.arange(SIDE), torch.arange(SIDE))
+    return indices, rc.scenes.Bump(rc.FactorSpace(x=SIDE, y=SIDE))(indices.float())
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_unseen_combinations_become_exact(inside):
+    composer = moved()
+    model = nn.Sequential(composer, nn.Identity()) if inside else composer
+    indices, images = bumps()
+    seen = (indices < 5).any(1)
+    found = settle(model, indices[seen], images[seen])
+    assert found.kept
+    assert found.after < 1e-6 * images.square().mean() < found.before
+    assert (model(indices[~seen]) - images[~seen]).square().mean() < 1e-5 * images.square().mean()
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_simplification_that_fits_worse_is_undone():
+    """Blurs of several widths are neither shifts nor gains, but are taken for gains."""
+    composer = FactorComposer((2, 1), (SIDE, SIDE))
+    with torch.no_grad():
+        for parameter in composer.parameters():
+            parameter.zero_()
+        composer.kernels[0][1, 0, 4, 4] = 0.5
+        composer.kernels[0][1, 0, 4, 5] = 0.1
+    indices = torch.tensor([[0, 0], [1, 0]])
+    images = composer(indices).detach()
+    before = {name: value.clone() for name, value in composer.state_dict().items()}
+    found = settle(composer, indices, images)
+    assert not found.kept
+    assert found.after > found.before
+    for name, value in composer.state_dict().items():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+
+
+def test_operators_without_kernels_are_left_alone():
+    indices, images = bumps()
+    composer = FactorComposer((SIDE, SIDE), (SIDE, SIDE), operators=["map"])
+    before = composer.maps[0].detach().clone()
+    assert not settle(composer, indices, images).kept
+    torch.testing.assert_close(composer.maps[0].detach(), before)
+
+
+def test_the_recipe_settles_on_trained_examples_only(monkeypatch):
+    task = rc.Task(
+        rc.scenes.Bump(space := rc.FactorSpace(x=6, y=6)),
+        rc.encodings.OneHot(space),
+        rc.holdouts.centre(space, 2, 3),
+    )
+    seen: list[torch.Tensor] = []
+    monkeypatch.setattr(
+        "recombine.training.recipes.composed.settle", lambda model, inputs, images, **_: seen.append(inputs)
+    )
+    examples = {"cells": {"count": 5}}
+    for settings in ({}, {"settle": 0}, {"loss": {"kind": "l1"}}):
+        rc.train(Composed(task), task, training=rc.recipe("composed", steps=2, examples=examples, **settings))
+    [inputs] = seen
+    assert len(inputs) == 5
+    held = task.inputs(task.space.values(task.holdout.ood_cells))
+    assert not (inputs[:, None] == held[None]).all(-1).any()
