@@ -6,16 +6,35 @@ python -m tests.fuzz --cases 10000 --processes 500 --workers 2 --minutes 20
 from __future__ import annotations
 
 import argparse
-import collections
+import contextlib
+import faulthandler
 import os
+import select
+import signal
 import sys
 import time
+from dataclasses import dataclass, field
 
-from tests.fuzz.cases import FOUND, Case, generated
-from tests.fuzz.stored import stored_run
-from tests.fuzz.worker import run_forked, run_process
+from tests.fuzz import depth
+from tests.fuzz.cases import FOUND, Case
+from tests.fuzz.generated import KINDS, generated
+from tests.fuzz.statistics import Statistics
+from tests.fuzz.stored import stored_files
+from tests.fuzz.worker import SECONDS, run_forked, run_process
 
-KINDS = ("command", "yaml", "folder", "model")
+SILENT = 4 * SECONDS  # a worker that tells nothing for so long hangs itself
+
+
+@dataclass
+class Worker:
+    """A process that runs every n-th case and tells of each one before and after it in a line."""
+
+    number: int
+    pid: int
+    pipe: int
+    at: int  # the case it is at
+    heard: float
+    rest: bytes = field(default=b"")
 
 
 def main() -> int:
@@ -24,55 +43,117 @@ def main() -> int:
     options.add_argument("--processes", type=int, default=500)
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--minutes", type=float, default=20.0)
-    options.add_argument("--first", type=int, default=0, help="Seed of the first case.")
+    options.add_argument("--first", type=int, default=0, help="Number of the first case; those before it are left out.")
+    options.add_argument("--kind", choices=sorted(set(KINDS)), help="Only this kind of generated cases.")
+    options.add_argument("--every", type=float, default=10.0, help="Seconds between lines of progress.")
     given = options.parse_args()
-    files = stored_run()
-    import recombine.runs.store
-    import recombine.sweeps  # noqa: F401 (imported once, before the forks)
+    print("preparing: a store is trained and everything is imported", flush=True)
+    import torch
 
-    ends = time.monotonic() + 60 * given.minutes
-    pipes = []
-    for worker in range(given.workers):
-        read, write = os.pipe()
-        if os.fork() == 0:
-            os.close(read)
-            _work(worker, given, files, ends, write)
+    torch.set_num_threads(1)  # a fork of a process with other threads may wait for them forever
+    files = stored_files()
+    missing = depth.install()
+    assert not missing, missing
+    _import_all()
+    print(f"{time.process_time():.0f} s of processor time to prepare", flush=True)
+    statistics, started = Statistics(), time.monotonic()
+    ends, told = started + 60 * given.minutes, started
+    workers = [_start(n, given.first + n, given, files, ends) for n in range(given.workers)]
+    while workers:
+        faulthandler.dump_traceback_later(
+            3 * SILENT, exit=True
+        )  # if this loop itself should hang, it ends and says where
+        ready = select.select([worker.pipe for worker in workers], [], [], 1.0)[0]
+        for worker in list(workers):
+            if worker.pipe in ready and not _hear(worker, statistics):
+                workers.remove(worker)
+                _bury(worker)
+            elif time.monotonic() - worker.heard > SILENT:
+                statistics.add_finding(f"case {worker.at}", "the fuzzer's own process hangs", "")
+                workers.remove(worker)
+                os.kill(worker.pid, signal.SIGKILL)
+                _bury(worker)
+                workers.append(_start(worker.number, worker.at + given.workers, given, files, ends))
+        if time.monotonic() - told > given.every:
+            told = time.monotonic()
+            print(f"{told - started:.0f} s: {statistics.line()}", flush=True)
+    print(f"{statistics}\n{statistics.line()} in {time.monotonic() - started:.0f} s")
+    return int(bool(statistics.findings))
+
+
+def _start(number: int, first: int, given: argparse.Namespace, files: dict[str, bytes], ends: float) -> Worker:
+    read, write = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        try:
+            _work(first, given, files, ends, write)
+        finally:
             os._exit(0)
-        os.close(write)
-        pipes.append(read)
-    lines = [line for pipe in pipes for line in os.fdopen(pipe).read().splitlines()]
-    counts = collections.Counter(line.split("\t")[0] for line in lines)
-    codes = collections.Counter(tuple(line.split("\t")[1:]) for line in lines if not line.startswith("wrong"))
-    for (kind, code), number in sorted(codes.items()):
-        if kind in KINDS:
-            print(f"{kind}: exit code {code} {number} times")
+    os.close(write)
+    return Worker(number, pid, read, first, time.monotonic())
+
+
+def _bury(worker: Worker) -> None:
+    os.close(worker.pipe)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(worker.pid, 0)
+
+
+def _hear(worker: Worker, statistics: Statistics) -> bool:
+    """Take what a worker tells; False once it has ended."""
+    more = os.read(worker.pipe, 65536)
+    *lines, worker.rest = (worker.rest + more).split(b"\n")
+    worker.heard = time.monotonic()
     for line in lines:
-        if line.startswith("wrong"):
-            print(line)
-    done = counts["forked"] + counts["process"]
-    print(f"{done} cases, {counts['process']} of them as processes; {counts['wrong']} findings")
-    return int(counts["wrong"] > 0)
+        what, *values = line.decode(errors="replace").split("\t")
+        if what == "at":
+            worker.at = int(values[0])
+        elif what == "wrong":
+            statistics.add_finding(*values)
+            print("wrong: " + " | ".join(values), flush=True)
+        else:
+            statistics.add(what, *values)
+    return bool(more)
 
 
-def _work(worker: int, given: argparse.Namespace, files: dict[str, bytes], ends: float, pipe: int) -> None:
-    """Every n-th case until all are done or the time is over; a line per case and per finding."""
-    every = given.cases // given.processes if given.processes else given.cases + 1
-    with os.fdopen(pipe, "w") as told:
-        for number in range(worker, given.cases, given.workers):
-            if time.monotonic() > ends:
-                break
-            case = _case(number, given.first, files)
-            apart = (number // given.workers) % every == every - 1
-            found = run_process(case) if apart else run_forked(case)
-            print(f"{'process' if apart else 'forked'}\t{case.name.split()[0]}\t{found.code}", file=told)
-            for what in found.wrong:
-                print(f"wrong\t{case.name}\t{what}\t{' '.join(map(repr, case.words))}"[:600], file=told, flush=True)
+def _work(first: int, given: argparse.Namespace, files: dict[str, bytes], ends: float, pipe: int) -> None:
+    """Every n-th case until all are done or the time is over."""
+    every = given.cases // given.processes if given.processes else 0
+    for number in range(first, given.first + given.cases, given.workers):
+        if time.monotonic() > ends:
+            break
+        faulthandler.dump_traceback_later(SILENT - 10, exit=True)
+        _tell(pipe, "at", number)
+        case = _case(number, given.kind, files)
+        apart = bool(every) and (number // given.workers) % every == every - 1
+        found = run_process(case) if apart else run_forked(case)
+        way = "process" if apart else "forked"
+        _tell(pipe, way, case.name.split()[0], found.code, f"{found.seconds:.4f}", ",".join(found.passed))
+        for what in found.wrong:
+            _tell(pipe, "wrong", case.name, what, " ".join(map(repr, case.words)))
 
 
-def _case(number: int, first: int, files: dict[str, bytes]) -> Case:
-    if number < len(FOUND):
+def _tell(pipe: int, *values: object) -> None:
+    text = "\t".join(str(value).replace("\t", " ").replace("\n", " ") for value in values)[:1500]
+    os.write(pipe, (text + "\n").encode(errors="replace"))
+
+
+def _case(number: int, kind: str | None, files: dict[str, bytes]) -> Case:
+    if number < len(FOUND) and kind is None:
         return FOUND[number]
-    return generated(KINDS[number % 7 % len(KINDS)], first + number, files)
+    return generated(kind or KINDS[number % len(KINDS)], number, files)
+
+
+def _import_all() -> None:
+    """Import what the commands import, once, before the forks."""
+    import importlib
+
+    for module in ("recombine.sweeps", "recombine.runs.estimate", "recombine.report.page", "recombine.report.collect",
+                   "recombine.diagnostics.diagnose", "recombine.cli.app", "torch._dynamo", "matplotlib.figure",
+                   "scipy.optimize", "scipy.stats", "sklearn.linear_model"):  # fmt: skip
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,65 @@
-"""A small run with a diagnosis, as the files of a store: what the fuzzer damages."""
+"""A small store, as files: a run with a diagnosis, a run without, one that was killed. What the fuzzer damages."""
 
 from __future__ import annotations
 
+import os
+import signal
 import tempfile
+import time
 from pathlib import Path
 
-from tests.fuzz.cases import SMALL
+SMALL = [
+    "scene.factors={x: 4, y: 4}", "decoder.kind=mlp", "decoder.width=4", "decoder.depth=1", "holdout.kind=centre",
+    "holdout.lo=1", "holdout.hi=2",
+]  # fmt: skip
+RUNS = {"diagnosed": "training.steps=2", "plain": "training.steps=3", "killed": "training.steps=200"}
 
 
-def stored_run() -> dict[str, bytes]:
-    """Path below the working directory → content."""
-    from recombine.runs.config import RunConfig
-    from recombine.runs.store import Store
+def settings(name: str) -> list[str]:
+    """The words that train one of the runs."""
+    return [*SMALL, RUNS[name]]
 
+
+def stored_files(seconds: float = 120.0) -> dict[str, bytes]:
+    """Path below the working directory → content. Made in processes of their own: training starts threads."""
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder) / "runs")
-        run = store.train([RunConfig.parse(SMALL)])[0]
-        run.diagnose(parts=["errors", "outputs"])
+        _in_fork(lambda: _train(Path(folder), ["diagnosed", "plain"], 60.0), lambda: False, seconds)
+        from recombine.runs.config import RunConfig
+
+        run = Path(folder) / "runs" / RunConfig.parse(settings("killed")).hash
+        _in_fork(lambda: _train(Path(folder), ["killed"], 0.0), (run / "checkpoint.safetensors").exists, seconds)
         return {
             str(path.relative_to(folder)): path.read_bytes()
             for path in sorted(Path(folder).rglob("*"))
-            if path.is_file() and not path.name.endswith(".lock")
+            if path.is_file() and not path.name.startswith((".lock", "next-")) and not path.name.endswith(".part")
         }
+
+
+def _train(folder: Path, names: list[str], checkpoint_seconds: float) -> None:
+    from recombine.runs.config import RunConfig
+    from recombine.runs.store import Store
+
+    configs = [RunConfig.parse(settings(name)) for name in names]
+    store = Store(folder / "runs")
+    runs = store.train(configs, checkpoint_seconds=checkpoint_seconds, progress=False, device="cpu")
+    if "diagnosed" in names:
+        runs[0].diagnose(parts=["errors", "outputs", "probes"], progress=False)
+
+
+def _in_fork(work, enough, seconds: float) -> None:
+    """Do something in a fork until it ends, until there is enough of it, or until the time is over."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return
+        if enough():
+            break
+        time.sleep(0.001)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)

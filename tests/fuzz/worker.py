@@ -1,4 +1,4 @@
-"""Run one case in a forked process with limits, and say what went wrong."""
+"""Run one case in a process with limits, and say what went wrong."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -13,74 +14,104 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
+from tests.fuzz import depth
 from tests.fuzz.cases import Case
+from tests.fuzz.folders import OUTSIDE, SECRET
 
 SECONDS, BYTES = 20.0, 2 * 2**30
-CODES = (0, 1, 2)
+TEMPORARY = re.compile(r"\.part$|(^|/)\.lock|(^|/)\.new($|/)")
 
 
 class Outcome(NamedTuple):
-    """The exit code of a case, and what is wrong with it."""
+    """How a case ended, what is wrong with it, and how far it got.
+
+    Attributes:
+        code: Its exit code; negative for a signal.
+        wrong: What is wrong.
+        passed: Which points of `depth` it passed; of a process of its own they are not known.
+        seconds: Processor time.
+    """
 
     code: int
     wrong: list[str]
+    passed: list[str]
+    seconds: float
+
+
+class _Ended(NamedTuple):
+    code: int
+    slow: bool
+    seconds: float
+    bytes: int
 
 
 def prepare(case: Case) -> Path:
+    """A new folder with the files of a case."""
     root = Path(tempfile.mkdtemp(prefix="recombine-fuzz-"))
     for name, content in case.files.items():
         path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, bytes):
+                path.write_bytes(content)
+            elif content.kind == "link":
+                path.symlink_to(content.target)
+            elif content.kind == "pipe":
+                os.mkfifo(path)
+            else:
+                path.mkdir(exist_ok=True)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            continue  # something of the case stands there already
     return root
 
 
 def run_forked(case: Case, seconds: float = SECONDS) -> Outcome:
-    """What is wrong with a case run in a fork of this process, which has imported the command line already."""
+    """A case in a fork of this process, which has imported the command line already."""
     root = prepare(case)
     before = _listing(root)
     out, err = root.with_suffix(".out"), root.with_suffix(".err")
+    read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     child = os.fork()
     if child == 0:
-        _become(case, root, out, err)
-    code, slow = _wait(child, seconds)
-    return _judged(case, root, before, (code, slow, out.read_text(errors="replace"), err.read_text(errors="replace")))
+        _become(case, root, (out, err), write)
+    os.close(write)
+    ended = _wait(child, seconds)
+    passed = _rest(read).split("\n")[:-1]
+    texts = (out.read_text(errors="replace"), err.read_text(errors="replace"))
+    return _judged(case, root, before, ended, texts, passed)
 
 
 def run_process(case: Case, seconds: float = SECONDS) -> Outcome:
-    """The same in a process of its own, as a user starts it."""
+    """The same in a process of its own, as a user starts it. Starting it takes a while too."""
     root = prepare(case)
     before = _listing(root)
+    out, err = root.with_suffix(".out"), root.with_suffix(".err")
     command = [sys.executable, "-c", "from recombine.cli.app import main; main()", *case.words]
-    for path in (root.with_suffix(".out"), root.with_suffix(".err")):
-        path.touch()
-    started = subprocess.Popen(
-        command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
-    try:
-        out, err = started.communicate(timeout=3 * seconds)
-        code, slow = started.returncode, False
-    except subprocess.TimeoutExpired:
-        os.killpg(started.pid, signal.SIGKILL)
-        out, err = started.communicate()
-        code, slow = -9, True
-    return _judged(case, root, before, (code, slow, out.decode(errors="replace"), err.decode(errors="replace")))
+    with out.open("wb") as first, err.open("wb") as second:
+        started = subprocess.Popen(
+            command, cwd=root, stdin=subprocess.DEVNULL, stdout=first, stderr=second, start_new_session=True
+        )
+    ended = _wait(started.pid, 2 * seconds)
+    started.returncode = ended.code  # it was waited for here
+    texts = (out.read_text(errors="replace"), err.read_text(errors="replace"))
+    return _judged(case, root, before, ended, texts, [])
 
 
-def _become(case: Case, root: Path, out: Path, err: Path) -> None:
-    """The child: never returns."""
+def _become(case: Case, root: Path, outputs: tuple[Path, Path], pipe: int) -> NoReturn:
+    """The child."""
     code = 70
     try:
         os.setsid()
         os.chdir(root)
-        for number, path in ((1, out), (2, err)):
+        for number, path in enumerate(outputs, 1):
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
+        depth.tell(pipe)
         sys.argv = ["recombine", *case.words]
         from recombine.cli.app import main
 
@@ -100,49 +131,90 @@ def _become(case: Case, root: Path, out: Path, err: Path) -> None:
         os._exit(code)
 
 
-def _wait(child: int, seconds: float) -> tuple[int, bool]:
-    """(exit code, whether it had to be ended)."""
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        done, status = os.waitpid(child, os.WNOHANG)
+def _wait(child: int, seconds: float) -> _Ended:
+    """Wait for a child, which leads its own session, and end all of it when its time is over."""
+    ends, slow = time.monotonic() + seconds, False
+    while True:
+        done, status, usage = os.wait4(child, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status), False
-        time.sleep(0.005)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return -9, True
+            break
+        if not slow and time.monotonic() > ends:
+            slow = True
+            _kill(child)
+        elif slow and time.monotonic() > ends + 10:  # not even that ends it: leave it
+            return _Ended(-9, True, seconds, 0)
+        time.sleep(0.002)
+    _kill(child, group_only=True)  # what it may have started
+    code = -9 if slow else os.waitstatus_to_exitcode(status)
+    return _Ended(code, slow, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def _kill(child: int, *, group_only: bool = False) -> None:
+    for kill in (os.killpg,) if group_only else (os.killpg, os.kill):
+        try:
+            kill(child, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _rest(pipe: int) -> str:
+    """What is in a pipe, without waiting for more: a grandchild may still hold its other end."""
+    found = b""
+    while select.select([pipe], [], [], 0)[0] and (more := os.read(pipe, 4096)):
+        found += more
+    os.close(pipe)
+    return found.decode()
 
 
 def _listing(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*")}
 
 
-def _judged(case: Case, root: Path, before: set[str], result: tuple[int, bool, str, str]) -> Outcome:
-    code, slow, out, err = result
+def _judged(
+    case: Case, root: Path, before: set[str], ended: _Ended, texts: tuple[str, str], passed: list[str]
+) -> Outcome:
+    out, err = texts
     wrong = []
-    if slow:
+    if ended.slow:
         wrong.append("hang")
-    elif code not in ((2,) if case.bad else CODES):
-        wrong.append(f"exit code {code}")
+    elif ended.code not in case.codes:
+        wrong.append(f"exit code {ended.code}")
+    if ended.bytes > BYTES:
+        wrong.append(f"{ended.bytes / 2**30:.1f} GB of memory")
     if "Traceback (most recent call last)" in out + err:
         wrong.append("traceback")
-    if "\x1b[2J" in out + err:
+    if "\x1b" in out + err:
         wrong.append("control characters")
-    if "--json" in case.words and code in (0, 1) and out.strip() and not _is_json(out):
+    if SECRET.decode() in out + err:
+        wrong.append("read through a link")
+    if OUTSIDE in case.files and ((root / OUTSIDE).read_bytes() != SECRET or len(os.listdir(root / "outside")) != 1):
+        wrong.append("written through a link")
+    if "--json" in case.words and ended.code in (0, 1) and out.strip() and not _is_json(out):
         wrong.append("no JSON")
     new = sorted(name for name in _listing(root) - before if not re.search(r"__pycache__|^\.cache", name))
-    if code == 2 and new:
-        wrong.append(f"left behind: {new[:3]}")
+    left = new if ended.code == 2 and "--force" not in case.words else [n for n in new if TEMPORARY.search(n)]
+    if left and not ended.slow and not _sets_aside(left):
+        wrong.append(f"left behind: {left[:3]}")
     shutil.rmtree(root, ignore_errors=True)
     for path in (root.with_suffix(".out"), root.with_suffix(".err")):
         path.unlink(missing_ok=True)
     last = " ".join(err.strip().splitlines()[-1:])[:200]
-    return Outcome(code, [f"{what} | {last}" for what in wrong])
+    return Outcome(ended.code, [f"{what} | {last}" for what in wrong], passed, ended.seconds)
+
+
+def _sets_aside(new: list[str]) -> bool:
+    """Whether all that is new is what was damaged before, under another name, or the list of it."""
+    return all(re.search(r"(^|/)damaged-", name) for name in new)
 
 
 def _is_json(text: str) -> bool:
+    """Whether a text is JSON and nothing else; NaN and Infinity are none."""
+
+    def refuse(name: str) -> None:
+        raise ValueError(name)
+
     try:
-        json.loads(text)
+        json.loads(text, parse_constant=refuse)
     except ValueError:
         return False
     return True
