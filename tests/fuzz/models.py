@@ -51,8 +51,8 @@ MODELS = [
 ]  # fmt: skip
 TARGETS = [
     "None", "table", "table * 1e30", "table * 1e-30", "table[:-1]", "table.double()", "table.numpy()", "'truth'",
-    "lambda v: 1 / 0", "table * math.inf", "table * math.nan", "torch.zeros_like(table)", "table.long()", "table[:,
-    :4]",
+    "lambda v: 1 / 0", "table * math.inf", "table * math.nan", "torch.zeros_like(table)", "table.long()",
+    "table[:, :4]",
     "table.tolist()", "lambda v: truth(v)[:1]", "table.unflatten(1, (5, 1))", "lambda v: None", "table * 1e38",
 ]  # fmt: skip
 PARTS = [

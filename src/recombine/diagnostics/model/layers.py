@@ -341,6 +341,11 @@ def _trial(
             f"The model's output is complex ({out.dtype}), and only real numbers are compared. Wrap it in an nn.Module "
             "that returns its real and imaginary part, torch.view_as_real(output), or its absolute value."
         )
+    if out.is_meta or out.layout is not torch.strided:
+        raise InputError(
+            f"The model's output must be a dense tensor with numbers. Got {out.layout} on {out.device}. Wrap the model in "
+            "an nn.Module that returns output.to_dense() on a real device."
+        )
     if out.ndim == 0 or len(out) != len(values):
         raise InputError(
             f"The model's output must have one entry per code, {len(values)} here. Got shape {tuple(out.shape)}."
