@@ -20,7 +20,7 @@ from tests.fuzz.cases import FOUND, Case
 from tests.fuzz.generated import KINDS, generated
 from tests.fuzz.statistics import Statistics
 from tests.fuzz.stored import stored_files
-from tests.fuzz.worker import SECONDS, run_forked, run_process
+from tests.fuzz.worker import SECONDS, SHOWING, run_forked, run_process
 
 SILENT = 4 * SECONDS  # a worker that tells nothing for so long hangs itself
 
@@ -46,6 +46,7 @@ def main() -> int:
     options.add_argument("--first", type=int, default=0, help="Number of the first case; those before it are left out.")
     options.add_argument("--kind", choices=sorted(set(KINDS)), help="Only this kind of generated cases.")
     options.add_argument("--every", type=float, default=10.0, help="Seconds between lines of progress.")
+    options.add_argument("--show", metavar="CASE", help='Run one generated case, such as "folder 825", and print all.')
     given = options.parse_args()
     print("preparing: a store is trained and everything is imported", flush=True)
     import torch
@@ -56,6 +57,11 @@ def main() -> int:
     assert not missing, missing
     _import_all()
     print(f"{time.process_time():.0f} s of processor time to prepare", flush=True)
+    if given.show:
+        SHOWING.append(True)
+        kind, number = given.show.split()
+        print(run_forked(generated(kind, int(number), files)))
+        return 0
     statistics, started = Statistics(), time.monotonic()
     ends, told = started + 60 * given.minutes, started
     workers = [_start(n, given.first + n, given, files, ends) for n in range(given.workers)]

@@ -34,7 +34,10 @@ class Case:
 
 
 BAD = (2,)
-PLAN, SWEEP = ("train", "--dry-run", *settings("diagnosed")), ("sweep", "run", "--dry-run")
+SMALL = tuple(settings("diagnosed"))
+PLAN, SWEEP = ("train", "--dry-run", *SMALL), ("sweep", "run", "--dry-run")
+DIAGNOSE = ("diagnose", "m.py:made", "--json", "--parts")
+POSITIONAL = "{kind: positional, frequencies: 10000000000}"
 
 
 def _bomb(levels: int) -> bytes:
@@ -70,5 +73,26 @@ FOUND = [  # every defect that was ever found stays here
     Case("a value that contains itself", (*SWEEP, "s.yaml"), {"s.yaml": b"base: &a {x: *a}"}, BAD),
     Case("a file of 2 MB", (*SWEEP, "s.yaml"), {"s.yaml": b"base: {}\n" + b"# x\n" * 500_000}, BAD),
     Case("more runs than a sweep holds", (*SWEEP, "seed=0..99999999"), codes=BAD),
+    Case("a threshold beyond 64 bits", (*PLAN, "holdout.kind=orthotopic", f"holdout.c={10**29}"), codes=BAD),
+    Case("a comb beyond 64 bits", (*PLAN, "holdout.kind=comb", f"holdout.every={10**29}"), codes=BAD),
+    Case("a million maps", (*PLAN, "decoder.kind=cp", "decoder.rank=1000000"), codes=BAD),
+    Case(
+        "sizes that only multiply",
+        (*PLAN, "decoder.kind=rendered", "decoder.depth=999", "decoder.width=1000"),
+        codes=BAD,
+    ),
+    Case(
+        "a nested size",
+        (*PLAN, "encoding.kind=mixed", f"encoding.factors={{x: {POSITIONAL}, y: {POSITIONAL}}}"),
+        codes=BAD,
+    ),
+    Case("millions of workers", (*SWEEP, "seed=0", "--cpus", "0.0000001"), codes=BAD),
+    Case("cores that are not there", (*SWEEP, *SMALL, "--engine", "in-process", "--cpus", "5000"), codes=BAD),
+    Case("memory of 400 digits", (*SWEEP, *SMALL, "--memory", f"{'9' * 400}GB"), codes=BAD),
+    Case("outputs without numbers", (*DIAGNOSE, "maps"), {"m.py": model_source(after="made = made[:, :0]")}, BAD),
+    Case("outputs of another device", (*DIAGNOSE, "maps"), {"m.py": model_source(after="made = made.to('meta')")}, BAD),
+    Case("sparse outputs", (*DIAGNOSE, "maps"), {"m.py": model_source(after="made = made.to_sparse()")}, BAD),
+    Case("a model that exits", (*DIAGNOSE, "maps"), {"m.py": model_source(before="import sys; sys.exit(3)")}, BAD),
+    Case("a file that exits", (*DIAGNOSE, "maps"), {"m.py": b"raise SystemExit"}, BAD),
     Case("a budget of no number", ("diagnose", "m.py:made", "--budget", "nan"), {"m.py": model_source()}, BAD),
 ]

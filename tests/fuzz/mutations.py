@@ -35,7 +35,7 @@ def near(value: Any, draw: random.Random) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
-        usual, edges = [value + 1, value + 2, value * 2, max(value - 1, 1)], [-value, 0, value * 1000, float(value)]
+        usual, edges = [value + 1, value + 2, value * 2, max(value - 1, 1)], [-value, 0, value * 100, float(value)]
         return draw.choice(usual * 3 + edges)
     if isinstance(value, float):
         return draw.choice([value * 2, value / 3, 1.0, value * 1.5, value * 2, -value, 0.0, value * 1e6, value * 1e-6])

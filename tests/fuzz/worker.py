@@ -21,6 +21,7 @@ from tests.fuzz.cases import Case
 from tests.fuzz.folders import OUTSIDE, SECRET
 
 SECONDS, BYTES = 20.0, 2 * 2**30
+SHOWING: list[bool] = []  # whether what cases print is shown
 TEMPORARY = re.compile(r"\.part$|(^|/)\.lock|(^|/)\.new($|/)")
 
 
@@ -56,6 +57,8 @@ def prepare(case: Case) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(content, bytes):
                 path.write_bytes(content)
+                if path.name == ".lock":  # one whose holder died a while ago: a younger one is waited for
+                    os.utime(path, (time.time() - 120,) * 2)
             elif content.kind == "link":
                 path.symlink_to(content.target)
             elif content.kind == "pipe":
@@ -198,6 +201,8 @@ def _judged(
     shutil.rmtree(root, ignore_errors=True)
     for path in (root.with_suffix(".out"), root.with_suffix(".err")):
         path.unlink(missing_ok=True)
+    if SHOWING:
+        print(f"{' '.join(map(repr, case.words))}\n{out}\n{err}\npassed: {passed}")
     last = " ".join(err.strip().splitlines()[-1:])[:200]
     return Outcome(ended.code, [f"{what} | {last}" for what in wrong], passed, ended.seconds)
 

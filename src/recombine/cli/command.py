@@ -86,7 +86,9 @@ def reported(as_json: bool) -> Iterator[None]:
     except RecombineError as error:
         message, code = str(error), error.exit_code
     except (MemoryError, RuntimeError) as error:
-        if not _failed_to_allocate(error):
+        from recombine.core.memory import ran_out_of_memory
+
+        if not ran_out_of_memory(error):
             raise
         message, code = f"This does not fit into memory. Choose smaller sizes. ({error})", 2
     except OSError as error:  # a file or folder that may not be read or entered
@@ -99,11 +101,6 @@ def reported(as_json: bool) -> Iterator[None]:
     if as_json:
         output.show_json({"error": message})
     raise typer.Exit(code)
-
-
-def _failed_to_allocate(error: BaseException) -> bool:
-    """Whether memory ran out. For the processor's memory torch raises a plain RuntimeError that only its text tells."""
-    return isinstance(error, MemoryError) or "alloca" in str(error) or "out of memory" in str(error)
 
 
 def run_app(app: typer.Typer) -> None:

@@ -146,7 +146,7 @@ def _loaded(what: str) -> dict[str, Any]:
         made = getattr(module, function)()
     except RecombineError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f" (line {where.lineno} of {Path(where.filename).name})" if where.filename != __file__ else ""
         raise InputError(

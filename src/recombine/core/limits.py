@@ -12,6 +12,7 @@ from recombine.core.errors import InputError
 
 MOST_UNITS = 10**6  # of a size of a network or an encoding
 MOST_LAYERS = 1000
+LOOPS = ("depth", "rank", "terms")  # settings that count modules, built one after the other
 BYTES_PER_CELL = 64  # masks, scores and their tables
 YAML_BYTES, YAML_NODES = 10**6, 100_000
 
@@ -46,9 +47,11 @@ def in_words(size: int) -> str:
 def check_sizes(settings: dict[str, Any], group: str) -> None:
     """Refuse whole numbers beyond what any network has, before a loop or an allocation of that size begins."""
     for name, value in settings.items():
-        most = MOST_LAYERS if name == "depth" else MOST_UNITS
+        most = MOST_LAYERS if name in LOOPS else MOST_UNITS
         if isinstance(value, int) and value > most:
             raise InputError(f"'{group}.{name}' must be at most {most}. Got {value}.", f"{group}.{name}")
+        if isinstance(value, dict):
+            check_sizes(value, f"{group}.{name}")
 
 
 def check_yaml_size(size: int, what: str) -> None:

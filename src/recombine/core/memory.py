@@ -8,6 +8,9 @@ import functools
 import sys
 from pathlib import Path
 
+import torch
+
+CPU_ALLOCATOR = ("DefaultCPUAllocator", "Storage size calculation overflowed")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 
 
@@ -36,6 +39,17 @@ def give_back_freed_memory() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out.
+
+    Python raises MemoryError and torch's GPU allocators raise torch.OutOfMemoryError. Its processor allocator raises a
+    plain RuntimeError without a type of its own, so here, and only here, the text decides.
+    """
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return type(error) is RuntimeError and any(sign in str(error) for sign in CPU_ALLOCATOR)
 
 
 def available_memory() -> int | None:

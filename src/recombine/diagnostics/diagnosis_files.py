@@ -11,7 +11,15 @@ import torch
 
 from recombine.core.errors import DamagedError, Missing, StoreError
 from recombine.core.factors import FactorSpace
-from recombine.core.files import file_digest, read_json, read_tensors, write_json, write_tensors, write_text
+from recombine.core.files import (
+    file_digest,
+    read_plain_json,
+    read_tensors,
+    set_aside,
+    write_json,
+    write_tensors,
+    write_text,
+)
 from recombine.core.holdouts import HOLDOUTS, Holdout, from_run_lengths, run_lengths
 from recombine.core.holdouts.data import OwnSplit
 from recombine.core.tables import column_types, from_csv, to_csv
@@ -51,16 +59,23 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
         "parts": parts,
         "files": files,
     }
-    write_json(folder / MAIN, content)
+    write_json(_free(folder / MAIN), content)
     for name in before - set(files):
         (folder / name).unlink(missing_ok=True)
     return folder
 
 
+def _free(path: Path) -> Path:
+    """The path of a file to be written; a folder that stands there is set aside."""
+    if path.is_dir() and not path.is_symlink():
+        set_aside(path)
+    return path
+
+
 def _files_of(folder: Path) -> set[str]:
     """The files that a diagnosis kept in the folder names; none if there is none that can be read."""
     try:
-        content = read_json(folder / MAIN)
+        content = read_plain_json(folder / MAIN)
         if content["format"] == FORMAT:
             return {name for name in content["files"] if Path(name).name == name and name != MAIN}
     except (StoreError, KeyError, TypeError, AttributeError):
@@ -73,7 +88,7 @@ def read_diagnosis(folder: Path, *, partial: bool = False) -> dict[str, Any]:
 
     `partial`: a part whose files are missing or changed is marked as missing instead, with the reason.
     """
-    content = read_json(folder / MAIN)
+    content = read_plain_json(folder / MAIN)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise StoreError(f"{folder / MAIN} is no diagnosis of this version, which has format {FORMAT!r}.")
     try:
@@ -127,7 +142,7 @@ def lacking_parts(folder: Path, request: DiagnosisRequest, source: Mapping[str, 
     """
     wanted = chosen_parts(request)
     try:
-        content = read_json(folder / MAIN)
+        content = read_plain_json(folder / MAIN)
         shared = {name: content["facts"]["request"][name] for name in request.shared}
         if content["format"] != FORMAT or content["source"] != source or shared != request.shared:
             return tuple(part.name for part in wanted)
@@ -182,11 +197,11 @@ def write_part(part: PartResult, tables: Path, arrays: Path) -> tuple[dict[str, 
     """Write a part as `<part>-<table>.csv` and `<part>.safetensors`; returns what `read_part` needs, and the files."""
     types, files = {}, []
     for table, rows in part.tables.items():
-        files.append(tables / f"{part.name}-{table}.csv")
+        files.append(_free(tables / f"{part.name}-{table}.csv"))
         write_text(files[-1], to_csv(rows))
         types[table] = column_types(rows)
     if part.arrays:
-        files.append(arrays / f"{part.name}.safetensors")
+        files.append(_free(arrays / f"{part.name}.safetensors"))
         write_tensors(files[-1], {n: torch.from_numpy(np.ascontiguousarray(a)) for n, a in part.arrays.items()})
     missing = {what: {"state": why.state.value, "reason": why.reason} for what, why in part.missing.items()}
     entry = {"tables": types, "arrays": list(part.arrays), "facts": json_able(part.facts), "missing": missing}

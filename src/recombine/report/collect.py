@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from recombine.core.errors import InputError, Missing, StoreError
-from recombine.core.files import read_json
+from recombine.core.files import inside, read_plain, read_plain_json
 from recombine.core.tables import from_csv
 from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.diagnosis_files import MAIN
@@ -162,21 +162,24 @@ def _look(found: Collected, name: str, path: Path, diagnose: bool, undiagnosed: 
         _look_through_store(found, Store(store), diagnose)
     for table in (path / "table.csv", *sorted((path / "tables").glob("*.csv"))):
         if table.is_file():
-            _read_table(found, table)
+            try:
+                _read_table(found, inside(path, *table.relative_to(path).parts))
+            except StoreError as error:
+                found.notes.append(f"The table {table} is not shown. {error}")
     if resolved in found.sources.values():
         return
     source = resolved.name if resolved.name not in found.sources else str(path)
     found.sources[source] = resolved
     if (path / "claims.json").is_file():
         try:
-            found.claims.append((source, read_json(path / "claims.json")))
+            found.claims.append((source, read_plain_json(path / "claims.json")))
         except StoreError as error:
             found.notes.append(f"The claims are not shown. {error}")
     for figure in sorted((path / "figures").glob("*.png")):
         try:
-            found.figures[source, figure.name] = figure.read_bytes()
-        except OSError as error:
-            found.notes.append(f"The figure {figure.name} cannot be read: {error.strerror}.")
+            found.figures[source, figure.name] = read_plain(inside(path, "figures", figure.name))
+        except (OSError, StoreError) as error:
+            found.notes.append(f"The figure {figure.name} is not shown. {error}")
 
 
 def _look_through_store(found: Collected, store: Store, diagnose: bool) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import recombine
-from recombine.core.errors import InputError, StoreError
+from recombine.core.errors import DamagedError, InputError, StoreError
 from recombine.core.files import write_text
 from recombine.diagnostics.findings import json_able
 from recombine.report.arrays import Blobs
@@ -52,7 +52,34 @@ class Page:
         return len(self.html.encode()) / 1e6
 
 
-def build(
+CONTRADICTIONS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+
+
+def build(collected: Collected, **options: Any) -> Page:
+    """The page of what was collected; `options` are those of `_built`.
+
+    Files of a diagnosis may each agree with their digest and yet not fit together. Nothing checks every array against
+    every other one: a model whose page cannot be built is left out, and a note says why.
+    """
+    try:
+        return _built(collected, **options)
+    except CONTRADICTIONS as error:
+        notes: dict[str, str] = {}
+        for model in collected.models:
+            try:
+                _built(replace(collected, models=[model]), **options)
+            except CONTRADICTIONS as found:
+                notes[model.name] = f"{type(found).__name__}: {found}"
+        if not notes:
+            raise
+        if len(notes) == len(collected.models) == 1:
+            raise DamagedError(f"The diagnosis contradicts itself ({error}). Diagnose the model again.") from error
+        told = [f"Not shown: the diagnosis of {name} contradicts itself ({why})." for name, why in notes.items()]
+        kept = [model for model in collected.models if model.name not in notes]
+        return _built(replace(collected, models=kept, notes=[*collected.notes, *told]), **options)
+
+
+def _built(
     collected: Collected,
     *,
     models: int = MODELS,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,7 +51,7 @@ DEFAULTS: dict[str, Any] = {
     "training": {"kind": "paper"},
     "seed": 0,
 }
-CERTAINLY_FITS = 1024  # a size of a decoder up to which it is built without an estimate
+CERTAINLY_FITS = 2**20  # a product of a decoder's sizes up to which it is built without an estimate
 STATES = 4  # numbers kept per weight while training: itself, its gradient and two running averages
 
 
@@ -169,12 +170,19 @@ class RunConfig:
         """
         check_sizes(self.decoder, "decoder")
         task = task or self.task()
-        if any(isinstance(size, int) and size > CERTAINLY_FITS for size in self.decoder.values()):
-            with torch.device("meta"):  # shapes only: nothing is allocated
-                counted = DECODERS.build(self.decoder, task)
-            size = sum(part.nbytes for part in (*counted.parameters(), *counted.buffers()))
-            check_memory(STATES * size, "Weights, gradients and the optimizer's state", "decoder")
+        sizes = [size for size in self.decoder.values() if isinstance(size, int) and size > 0]
+        if math.prod(sizes) * max([*sizes, math.prod(task.target_shape)]) > CERTAINLY_FITS:
+            check_memory(STATES * self._bytes(task), "Weights, gradients and the optimizer's state", "decoder")
         return DECODERS.build(self.decoder, task).initialize(self.seed)
+
+    def _bytes(self, task: Task) -> int:
+        """Of all weights and buffers, found without allocating them."""
+        with torch.device("meta"):
+            try:
+                counted = DECODERS.build(self.decoder, task)
+            except RuntimeError:  # a decoder whose constructor looks at numbers, which are not there
+                return 0
+        return sum(part.nbytes for part in (*counted.parameters(), *counted.buffers()))
 
     def check(self) -> None:
         """Raise if its parts do not fit together: what only shows when they are built."""

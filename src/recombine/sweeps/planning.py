@@ -27,6 +27,8 @@ class SweepPlan:
         workers: How many of them run at once.
         seconds: Estimated time of training; diagnoses are not counted.
         notes: What is worth knowing, but no error.
+        share: Which part of the sweep was looked at. Below 1, `configs` and `stored` are of the sample, and the numbers
+            of runs and jobs and the time are estimates for all.
     """
 
     configs: list[RunConfig]
@@ -35,6 +37,17 @@ class SweepPlan:
     workers: int
     seconds: float
     notes: list[str]
+    share: float = 1.0
+
+    @property
+    def runs(self) -> int:
+        """How many runs the sweep has."""
+        return round(len(self.configs) / self.share)
+
+    @property
+    def finished(self) -> int:
+        """How many of them are stored already."""
+        return round(len(self.stored) / self.share)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per run: its id, whether it is stored, and its configuration."""
@@ -50,9 +63,10 @@ class SweepPlan:
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values, without the single runs."""
         return {
-            "runs": len(self.configs),
-            "stored": len(self.stored),
-            "to_train": len(self.configs) - len(self.stored),
+            "runs": self.runs,
+            "sampled": None if self.share == 1.0 else len(self.configs),
+            "stored": self.finished,
+            "to_train": self.runs - self.finished,
             "jobs": self.jobs,
             "workers": self.workers,
             "estimated_seconds": round(self.seconds, 3),
@@ -73,4 +87,5 @@ def plan(spec: Sweep, store: Store, engine: str, options: EngineOptions, *, any_
     here = options if engine in LOCAL else replace(options, needs=Needs(), address=None, shared=False)
     workers = start_engine(engine if engine in LOCAL else "processes", here).capacity()
     seconds = Estimator(store, measure=0.05, budget=6.0, threads=1).on_workers(jobs, workers)
-    return SweepPlan(spec.configs, stored, len(jobs), workers, seconds, spec.notes)
+    number, seconds = round(len(jobs) / spec.share), seconds / spec.share
+    return SweepPlan(spec.configs, stored, number, workers, seconds, spec.notes, spec.share)

@@ -70,7 +70,7 @@ def run(
     from recombine.core.devices import resolve
     from recombine.runs.store import Store
 
-    spec = specification(words or [])
+    spec = specification(words or [], sample=dry_run)
     store = Store(out)
     options = sweeps.EngineOptions(
         max_parallel, sweeps.Needs(cpus, gpus, in_bytes(memory)), address=address, shared=shared
@@ -106,15 +106,15 @@ def run(
         raise typer.Exit(1)
 
 
-def specification(words: list[str]) -> Sweep:
-    """The sweep that words, one of which may be a file, describe."""
+def specification(words: list[str], *, sample: bool) -> Sweep:
+    """The sweep that words, one of which may be a file, describe; or a sample of it, if it is large."""
     from recombine import sweeps
     from recombine.core.errors import InputError
 
     files = [word for word in words if "=" not in word and word.endswith((".yaml", ".yml"))]
     if len(files) > 1:
         raise InputError(f"A sweep has one file. Got {', '.join(files)}; a file may hold several blocks.")
-    return sweeps.parse([word for word in words if word not in files], Path(files[0]) if files else None)
+    return sweeps.parse([word for word in words if word not in files], Path(files[0]) if files else None, sample=sample)
 
 
 def requested(parts: str) -> DiagnosisRequest:
@@ -166,7 +166,7 @@ def show_plan(plan: SweepPlan, as_json: bool) -> None:
     for note in plan.notes:
         say(note)
     say(
-        f"{len(plan.configs)} runs, {len(plan.stored)} stored already; the others in {plan.jobs} jobs on "
+        f"{plan.runs} runs, {plan.finished} stored already; the others in {plan.jobs} jobs on "
         f"{plan.workers} workers: about {clock(plan.seconds)}."
     )
 
@@ -175,7 +175,7 @@ def in_bytes(text: str) -> int:
     """2GB, 512MB, 1.5GiB or a number of bytes."""
     from recombine.core.errors import InputError
 
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)
+    match = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,18})?) ?([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)
     if match is None:
         raise InputError(f"Memory is written like 2GB or 512MiB. Got {text!r}.")
     number, unit, binary = match.groups()

@@ -18,7 +18,7 @@ from recombine.core.holdouts.holdout import HOLDOUTS, Holdout
 @HOLDOUTS.register("comb")
 def comb(
     space: FactorSpace,
-    every: Annotated[int, Field(ge=2)] = 5,
+    every: Annotated[int, Field(ge=2, le=2**40)] = 5,
     offset: Annotated[int, Field(ge=0)] = 0,
     factors: list[str] | None = None,
 ) -> Holdout:

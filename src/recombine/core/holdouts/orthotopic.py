@@ -20,7 +20,7 @@ Proper = Annotated[float, Field(gt=0, lt=1)]
 @HOLDOUTS.register("orthotopic")
 def orthotopic(
     space: FactorSpace,
-    c: Annotated[int, Field(ge=0)] = 1,
+    c: Annotated[int, Field(ge=0, le=2**40)] = 1,
     thresholds: Bound = 12.0,
     factors: list[str] | None = None,
     fractions: Proper | list[Proper] | None = None,

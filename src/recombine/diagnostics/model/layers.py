@@ -328,7 +328,7 @@ def _trial(
             out = model(code.clone())
         except RecombineError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(
                 f"The model failed on codes of shape {tuple(code.shape)} and type {code.dtype}: "
                 f"{type(error).__name__}: {error}. Check that `encode` makes the codes the model was trained on."
@@ -343,9 +343,11 @@ def _trial(
         )
     if out.is_meta or out.layout is not torch.strided:
         raise InputError(
-            f"The model's output must be a dense tensor with numbers. Got {out.layout} on {out.device}. Wrap the model in "
-            "an nn.Module that returns output.to_dense() on a real device."
+            f"The model's output must be a dense tensor with numbers. Got {out.layout} on {out.device}. Wrap the model "
+            "in an nn.Module that returns output.to_dense() on a real device."
         )
+    if out.ndim > 0 and len(out) and not out.numel():
+        raise InputError(f"The model's output has no numbers: its shape is {tuple(out.shape)}.")
     if out.ndim == 0 or len(out) != len(values):
         raise InputError(
             f"The model's output must have one entry per code, {len(values)} here. Got shape {tuple(out.shape)}."

@@ -21,6 +21,8 @@ from typing import Any, Protocol, runtime_checkable
 from recombine.core.catalogue import Catalogue
 from recombine.core.errors import InputError
 
+LEAST_CPUS = 0.01  # that a job can ask for
+
 
 @dataclass(frozen=True)
 class Needs:
@@ -37,8 +39,8 @@ class Needs:
     memory: int = 0
 
     def __post_init__(self) -> None:
-        if not (0 < self.cpus < 1e6 and 0 <= self.gpus < 1e6 and self.memory >= 0):
-            raise InputError(f"A run needs more than 0 CPUs and at least 0 GPUs and memory. Got {self}.")
+        if not (LEAST_CPUS <= self.cpus < 1e6 and 0 <= self.gpus < 1e6 and 0 <= self.memory < 2**63):
+            raise InputError(f"A run needs at least {LEAST_CPUS} CPUs and at least 0 GPUs and memory. Got {self}.")
         if self.gpus > 1 and self.gpus != int(self.gpus):
             raise InputError(f"A run needs a fraction of one GPU, or whole ones. Got {self.gpus}.")
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-from recombine.sweeps.engines.engine import ENGINES, Event, Job, Raised, attempt
+from recombine.sweeps.engines.engine import ENGINES, EngineOptions, Event, Job, Raised, attempt
+from recombine.sweeps.engines.processes import fitting
 
 
 class TimeLimit(BaseException):
@@ -78,4 +79,9 @@ def _limited(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-ENGINES.add("in-process", lambda options: InProcess(options.time_limit))
+def _start(options: EngineOptions) -> InProcess:
+    fitting(options.needs, None)
+    return InProcess(options.time_limit)
+
+
+ENGINES.add("in-process", _start)

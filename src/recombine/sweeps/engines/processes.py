@@ -17,12 +17,14 @@ from typing import BinaryIO, cast
 
 from recombine.core.errors import InputError, StoreError
 from recombine.core.files import inside, open_log
+from recombine.core.limits import check_memory, machine_memory
 from recombine.sweeps.engines.engine import ENGINES, Event, Job, Lost, Needs
 from recombine.sweeps.engines.wire import decode_event, encode_job
 from recombine.sweeps.engines.worker import receive, send
 
 ONE_THREAD: dict[str, str] = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 WORKER = "from recombine.sweeps.engines.worker import main; main()"
+WORKER_BYTES = 300 * 10**6  # of a process that has imported torch
 ENDINGS = 5.0  # seconds that a worker gets to end when asked
 
 
@@ -60,7 +62,7 @@ class Processes:
     ) -> None:
         needs = needs or Needs()
         places = gpu_places(gpus_here() if gpus is None else gpus, needs.gpus) if needs.gpus else None
-        fit = _fitting(needs, places)
+        fit = fitting(needs, places)
         self.slots = fit if workers is None else min(workers, fit)
         self.environments: list[dict[str, str]] = [
             ONE_THREAD if places is None else {**ONE_THREAD, "CUDA_VISIBLE_DEVICES": places[slot]}
@@ -196,25 +198,20 @@ def gpu_places(gpus: Sequence[str], need: float | int) -> list[str]:
     return list(gpus) * int(1 / need + 1e-9)
 
 
-def _fitting(needs: Needs, places: Sequence[str] | None) -> int:
+def fitting(needs: Needs, places: Sequence[str] | None) -> int:
     """How many workers fit on this machine; an error if none does."""
-    cores, memory = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, _memory()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory = machine_memory()
     if places is not None and not places:
         raise InputError(f"A run needs {needs.gpus:g} GPUs, but there are not so many here. Leave --gpus out.")
-    limits = {"CPUs": (cores, needs.cpus)}
-    if needs.memory and memory:
-        limits["bytes of memory"] = (memory, needs.memory)
-    for what, (there, need) in limits.items():
-        if need > there:
-            raise InputError(f"A run needs {need:g} {what}, but this machine has {there:g}. Ask for less.")
-    fit = min(int(there / need + 1e-9) for there, need in limits.values())
-    return fit if places is None else min(fit, len(places))
-
-
-def _memory() -> int | None:
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return None
+    if needs.cpus > cores:
+        raise InputError(f"A run needs {needs.cpus:g} CPUs, but this machine has {cores}. Ask for less.")
+    if memory:
+        check_memory(needs.memory, "A run")
+    fits = [int(cores / needs.cpus + 1e-9)]
+    if memory:
+        fits.append(max(1, memory // max(needs.memory, WORKER_BYTES)))
+    return min(fits if places is None else [*fits, len(places)])
 
 
 ENGINES.add("processes", lambda options: Processes(options.workers, options.needs, log=options.logs))

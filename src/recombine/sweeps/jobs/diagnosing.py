@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.runs.transfer import FOLDER, add_diagnosis, diagnosis_files
 from recombine.sweeps.engines.engine import Job, Output
-from recombine.sweeps.jobs.work import DIAGNOSE, Answer, Options, Work, as_worker
+from recombine.sweeps.jobs.work import DIAGNOSE, Answer, Options, Work, as_worker, explained
 
 
 class Diagnosing(Work):
@@ -109,7 +108,6 @@ def _diagnose(store: Store, config: RunConfig, request: DiagnosisRequest) -> Ans
     except LockLost:
         return {**answer, "busy": [config.hash]}
     except (RecombineError, MemoryError, RuntimeError, OSError) as error:
-        told = str(error) if isinstance(error, RecombineError) else repr(error)
-        return {**answer, "failed": {config.hash: [told, traceback.format_exc()]}}
+        return {**answer, "failed": {config.hash: explained(error)}}
     finally:
         lock.release()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +13,7 @@ from recombine.models.decoders import DECODERS
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.sweeps.engines.engine import Job, Output
-from recombine.sweeps.jobs.work import TRAIN, Answer, Options, Work, as_worker
+from recombine.sweeps.jobs.work import TRAIN, Answer, Options, Work, as_worker, explained
 
 SEEDS_TOGETHER = 4  # an MLP's seeds are no cheaper by more of them, and fewer jobs keep fewer cores busy
 
@@ -82,9 +81,8 @@ def _train(store: Store, configs: Sequence[RunConfig], options: Options) -> Answ
     except TrainingInterrupted:
         answer["interrupted"] = True
     except (RecombineError, MemoryError, RuntimeError, OSError) as error:
-        told = str(error) if isinstance(error, RecombineError) else repr(error)
+        told, trace = explained(error)
         by_seed = error.by_seed if isinstance(error, TrainingDiverged) else {}
-        trace = traceback.format_exc()
         answer["failed"] = {c.hash: [by_seed.get(c.seed, told), trace] for c in configs if not store.is_finished(c)}
     answer["finished"] = [c.hash for c in configs if store.is_finished(c)]
     answer["found"] = [run for run in answer["finished"] if run not in written]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypedDict
 
 from recombine.core import plugins
+from recombine.core.errors import RecombineError
 from recombine.core.lock import Lock
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
@@ -103,3 +105,8 @@ def as_worker(options: Options) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def explained(error: BaseException) -> list[str]:
+    """The message of an error that is being handled, and its traceback unless it was raised on purpose."""
+    return [str(error), ""] if isinstance(error, RecombineError) else [repr(error), traceback.format_exc()]

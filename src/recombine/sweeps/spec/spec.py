@@ -21,17 +21,22 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from recombine.core import plugins
 from recombine.core.errors import InputError, Problem, RecombineError
+from recombine.core.memory import ran_out_of_memory
 from recombine.runs.config import RunConfig, override
-from recombine.sweeps.spec.blocks import Block, Choice, When, axis_of_word, read_blocks
+from recombine.sweeps.spec.blocks import Axis, Block, Choice, When, axis_of_word, read_blocks
 from recombine.sweeps.spec.yaml_nodes import Problems
 
 MOST_RUNS = 100_000
+SAMPLED = 1000  # combinations that a plan of a larger sweep looks at
+CHECK_SECONDS = 4.0  # that a plan spends on building what it looks at
 
 
 @dataclass(frozen=True)
@@ -43,15 +48,17 @@ class Sweep:
         merged: How many were given more than once.
         excluded: How many were taken out.
         notes: What is worth knowing, but no error.
+        share: Which part of all combinations these runs come from; below 1 if only a sample was looked at.
     """
 
     configs: list[RunConfig]
     merged: int = 0
     excluded: int = 0
     notes: list[str] = field(default_factory=list)
+    share: float = 1.0
 
 
-def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = True) -> Sweep:
+def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = True, sample: bool = False) -> Sweep:
     """The runs of a specification.
 
     Args:
@@ -59,6 +66,7 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
             in place of what it says about the same keys.
         file: A YAML file.
         check: Also build every task and model once, to see that the parts fit together.
+        sample: Of more than 1000 combinations look at 1000 drawn ones only, for a plan; `notes` says so.
     """
     words = list(words)
     problems = Problems()
@@ -75,7 +83,9 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
         block.on_top = list(on_top.values())
     if file is None and not words:
         problems.add("", "The sweep is empty. Give key=value,value words, for example seed=0..7, or a YAML file.")
-    made, excluded, notes = _expand(blocks, problems)
+    total = sum(math.prod(len(axis) for axis in (*block.axes, *block.on_top)) for block in blocks)
+    share = SAMPLED / total if sample and SAMPLED < total <= MOST_RUNS else 1.0
+    made, excluded, notes = _expand(blocks, problems, share)
     given = [axis[0][0].key for axis in axes]
     notes += [f"{key} is given by several words; the last one counts." for key in on_top if given.count(key) > 1]
     configs: dict[RunConfig, Choice] = {}
@@ -86,11 +96,17 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
         why = f"all {excluded} runs are excluded" if excluded else "it has no run"
         problems.add("", f"The sweep is empty: {why}. Give every key at least one value.")
     if check:
-        _check_fit(configs, problems)
+        checked, kinds = _check_fit(configs, problems, math.inf if share == 1.0 else CHECK_SECONDS)
+        if checked < kinds:
+            notes.append(f"{checked} of {kinds} settings were built to see whether their parts fit together.")
     problems.raise_if_any()
     if merged:
         notes.insert(0, f"{merged} of {len(made)} runs were given more than once; each counts once.")
-    return Sweep(list(configs), merged, excluded, notes)
+    if share < 1.0:
+        notes.insert(
+            0, f"{SAMPLED} of {total} combinations, drawn at random, were looked at; the totals are estimates."
+        )
+    return Sweep(list(configs), merged, excluded, notes, share)
 
 
 def _require_plugins(blocks: Sequence[Block]) -> None:
@@ -101,8 +117,10 @@ def _require_plugins(blocks: Sequence[Block]) -> None:
     plugins.require(needed, "The sweep")
 
 
-def _expand(blocks: Sequence[Block], problems: Problems) -> tuple[list[tuple[RunConfig, Choice]], int, list[str]]:
-    """All runs with their settings, how many were excluded, and notes."""
+def _expand(
+    blocks: Sequence[Block], problems: Problems, share: float
+) -> tuple[list[tuple[RunConfig, Choice]], int, list[str]]:
+    """All runs, or a share of them, with their settings, how many were excluded, and notes."""
     made: list[tuple[RunConfig, Choice]] = []
     tried, excluded, notes = 0, 0, list[str]()
     for block in blocks:
@@ -111,7 +129,7 @@ def _expand(blocks: Sequence[Block], problems: Problems) -> tuple[list[tuple[Run
             problems.add("", f"A sweep holds at most {MOST_RUNS} runs. Got {tried + count} and perhaps more.")
             return made, excluded, notes
         before = len(problems.found)
-        for settings in _combinations(block):
+        for settings in _combinations(block, count, share):
             tried += 1
             if tried > MOST_RUNS:
                 problems.add("", f"A sweep holds at most {MOST_RUNS} runs, those excluded included.")
@@ -124,17 +142,31 @@ def _expand(blocks: Sequence[Block], problems: Problems) -> tuple[list[tuple[Run
                 excluded += 1
             else:
                 made.append((config, settings))
-        if len(problems.found) == before and count:
+        if len(problems.found) == before and count and share == 1.0:  # a sample may miss what a condition is about
             for condition in (*(when.condition for when in block.when), *block.exclude):
                 condition.complain(problems, notes)
     return made, excluded, notes
 
 
-def _combinations(block: Block) -> Iterator[Choice]:
-    for chosen in itertools.product(*block.axes):
-        for on_top in itertools.product(*block.on_top):
-            for settings in _with_conditions(_merged(block.base, *chosen, *on_top), block.when):
-                yield _merged(settings, *on_top)
+def _combinations(block: Block, count: int, share: float) -> Iterator[Choice]:
+    """In the order of the specification; of a share of them always the same."""
+    axes = [*block.axes, *block.on_top]
+    every = itertools.product(*axes)
+    some = every if share == 1.0 else _drawn(axes, count, math.ceil(share * count))
+    for chosen in some:
+        on_top = chosen[len(block.axes) :]
+        for settings in _with_conditions(_merged(block.base, *chosen), block.when):
+            yield _merged(settings, *on_top)
+
+
+def _drawn(axes: Sequence[Axis], count: int, wanted: int) -> Iterator[tuple[Choice, ...]]:
+    """So many of all combinations, each found by its number, so that the others are never made."""
+    for number in sorted(random.Random(0).sample(range(count), min(wanted, count))):
+        chosen: list[Choice] = []
+        for axis in reversed(axes):
+            number, place = divmod(number, len(axis))
+            chosen.append(axis[place])
+        yield tuple(reversed(chosen))
 
 
 def _with_conditions(settings: Choice, when: Sequence[When]) -> Iterator[Choice]:
@@ -173,13 +205,20 @@ def _place(problem: Problem, settings: Choice) -> str:
     return found[0].place if found else ", ".join(f"{s.key}={s.value}" for s in settings)
 
 
-def _check_fit(configs: Mapping[RunConfig, Choice], problems: Problems) -> None:
-    """Build the task and model of every setting once."""
-    for config, settings in {c.seedless_hash: (c, s) for c, s in reversed([*configs.items()])}.values():
+def _check_fit(configs: Mapping[RunConfig, Choice], problems: Problems, seconds: float) -> tuple[int, int]:
+    """Build the task and model of every setting once, or of as many as there is time for: how many, and of how many."""
+    kinds = {c.seedless_hash: (c, s) for c, s in reversed([*configs.items()])}
+    ends = time.monotonic() + seconds
+    for done, (config, settings) in enumerate(kinds.values()):
+        if time.monotonic() > ends:
+            return done, len(kinds)
         try:
             config.check()
         except RecombineError as error:
             problems.add(", ".join(f"{s.key}={s.value}" for s in settings if s.key != "seed"), str(error))
         except (MemoryError, RuntimeError) as error:
+            if not ran_out_of_memory(error):
+                raise
             told = f"it does not fit into memory ({error})"
             problems.add(", ".join(f"{s.key}={s.value}" for s in settings if s.key != "seed"), told)
+    return len(kinds), len(kinds)
