@@ -20,9 +20,9 @@ from tests.fuzz.cases import FOUND, Case
 from tests.fuzz.generated import KINDS, generated
 from tests.fuzz.statistics import Statistics
 from tests.fuzz.stored import stored_files
-from tests.fuzz.worker import SECONDS, SHOWING, run_forked, run_process
+from tests.fuzz.worker import MOST_PATIENCE, SECONDS, SHOWING, run_forked, run_process
 
-SILENT = 4 * SECONDS  # a worker that tells nothing for so long hangs itself
+SILENT = 2 * MOST_PATIENCE * SECONDS  # a worker that tells nothing for so long hangs itself
 
 
 @dataclass
@@ -67,7 +67,7 @@ def main() -> int:
     workers = [_start(n, given.first + n, given, files, ends) for n in range(given.workers)]
     while workers:
         faulthandler.dump_traceback_later(
-            3 * SILENT, exit=True
+            2 * SILENT, exit=True
         )  # if this loop itself should hang, it ends and says where
         ready = select.select([worker.pipe for worker in workers], [], [], 1.0)[0]
         for worker in list(workers):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import re
 import resource
@@ -21,6 +23,7 @@ from tests.fuzz.cases import Case
 from tests.fuzz.folders import OUTSIDE, SECRET
 
 SECONDS, BYTES = 20.0, 2 * 2**30
+MOST_PATIENCE = 9  # times as long as a case may take, on a machine that is busy with other things
 SHOWING: list[bool] = []  # whether what cases print is shown
 TEMPORARY = re.compile(r"\.part$|(^|/)\.lock|(^|/)\.new($|/)")
 
@@ -58,7 +61,7 @@ def prepare(case: Case) -> Path:
             if isinstance(content, bytes):
                 path.write_bytes(content)
                 if path.name == ".lock":  # one whose holder died a while ago: a younger one is waited for
-                    os.utime(path, (time.time() - 120,) * 2)
+                    os.utime(path, (time.time() - 120, time.time() - 120))
             elif content.kind == "link":
                 path.symlink_to(content.target)
             elif content.kind == "pipe":
@@ -96,7 +99,7 @@ def run_process(case: Case, seconds: float = SECONDS) -> Outcome:
         started = subprocess.Popen(
             command, cwd=root, stdin=subprocess.DEVNULL, stdout=first, stderr=second, start_new_session=True
         )
-    ended = _wait(started.pid, 2 * seconds)
+    ended = _wait(started.pid, seconds)
     started.returncode = ended.code  # it was waited for here
     texts = (out.read_text(errors="replace"), err.read_text(errors="replace"))
     return _judged(case, root, before, ended, texts, [])
@@ -135,21 +138,37 @@ def _become(case: Case, root: Path, outputs: tuple[Path, Path], pipe: int) -> No
 
 
 def _wait(child: int, seconds: float) -> _Ended:
-    """Wait for a child, which leads its own session, and end all of it when its time is over."""
-    ends, slow = time.monotonic() + seconds, False
+    """Wait for a child, which leads its own session, and end all of it when its time is over.
+
+    It has so many seconds of processor time. Once so many seconds have passed it may not sleep for long either. A
+    machine that is busy with other things makes it no hang.
+    """
+    started, slow, asleep = time.monotonic(), False, 0
+    with contextlib.suppress(ProcessLookupError):
+        resource.prlimit(child, resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 1))
     while True:
         done, status, usage = os.wait4(child, os.WNOHANG)
         if done:
             break
-        if not slow and time.monotonic() > ends:
+        passed = time.monotonic() - started
+        asleep = asleep + 1 if passed > seconds and _sleeps(child) else 0
+        if not slow and (asleep > 50 or passed > MOST_PATIENCE * seconds):
             slow = True
             _kill(child)
-        elif slow and time.monotonic() > ends + 10:  # not even that ends it: leave it
+        elif slow and passed > (MOST_PATIENCE + 1) * seconds:  # not even that ends it: leave it
             return _Ended(-9, True, seconds, 0)
-        time.sleep(0.002)
+        time.sleep(0.002 if passed < seconds else 0.1)
     _kill(child, group_only=True)  # what it may have started
-    code = -9 if slow else os.waitstatus_to_exitcode(status)
+    code = os.waitstatus_to_exitcode(status)
+    slow = slow or code == -signal.SIGXCPU
     return _Ended(code, slow, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def _sleeps(child: int) -> bool:
+    try:
+        return Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+    except OSError:
+        return False
 
 
 def _kill(child: int, *, group_only: bool = False) -> None:

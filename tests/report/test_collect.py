@@ -159,3 +159,29 @@ def test_an_empty_folder_and_no_path(tmp_path):
         collect([tmp_path / "bad.csv"])
     with pytest.raises(InputError, match="nothing to report on"):
         collect([])
+
+
+def test_links_among_tables_claims_and_figures_are_not_followed(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text('{"a": "SECRET"}')
+    study = tmp_path / "study"
+    (study / "figures").mkdir(parents=True)
+    for name in ("figures/a.png", "claims.json", "table.csv"):
+        (study / name).symlink_to(secret)
+    (study / "tables").symlink_to(tmp_path)
+    (tmp_path / "other.csv").write_text("a\nSECRET\n")
+    (study / "figures" / "real.png").write_bytes(b"picture")
+    found = collect([str(study)])
+    assert [name for _, name in found.figures] == ["real.png"]
+    assert not found.claims
+    assert not found.tables
+    assert len(found.notes) == 4
+
+
+def test_a_diagnosis_that_contradicts_itself_is_left_out_of_the_page(store):
+    found = collect([str(store.root)])
+    outputs = found.models[0].diagnosis["outputs"].arrays
+    outputs["truth"] = outputs["truth"][:, 0, 0]
+    page = build(found, models=3)
+    assert len([note for note in page.notes if "contradicts itself" in note]) == 1
+    assert found.models[0].name in page.notes[-1]

@@ -23,7 +23,7 @@ from recombine.sweeps.engines.engine import (
     Raised,
 )
 from recombine.sweeps.engines.in_process import InProcess
-from recombine.sweeps.engines.processes import Processes, gpu_places
+from recombine.sweeps.engines.processes import WORKER_BYTES, Processes, gpu_places
 from recombine.sweeps.engines.wire import decode_event, decode_job, encode_event, encode_job
 
 HERE = "tests.sweeps.functions"
@@ -164,6 +164,16 @@ def test_workers_share_graphics_cards_by_fraction():
     assert seen == ["7", "7", "8"]
 
 
+def test_no_more_workers_than_fit_into_memory_whatever_the_share_of_a_core(monkeypatch):
+    monkeypatch.setattr("recombine.sweeps.engines.processes.machine_memory", lambda: 5 * WORKER_BYTES)
+    assert Processes(10**9, Needs(cpus=0.01)).capacity() == 5
+
+
+def test_a_job_in_this_process_needs_what_the_machine_has_too():
+    with pytest.raises(InputError, match="5000 CPUs"):
+        start_engine("in-process", EngineOptions(needs=Needs(cpus=5000)))
+
+
 def test_how_many_fit_depends_on_what_they_need():
     cores = len(os.sched_getaffinity(0))
     assert Processes().capacity() == cores
@@ -177,9 +187,9 @@ def test_how_many_fit_depends_on_what_they_need():
     ("make", "message"),
     [
         (lambda: Processes(None, Needs(cpus=5000)), "needs 5000 CPUs, but this machine has"),
-        (lambda: Processes(None, Needs(memory=10**18)), "bytes of memory"),
+        (lambda: Processes(None, Needs(memory=10**18)), "would need 1 EB"),
         (lambda: Processes(None, Needs(gpus=1), gpus=[]), "Leave --gpus out"),
-        (lambda: Needs(cpus=0), "more than 0 CPUs"),
+        (lambda: Needs(cpus=0), "at least 0.01 CPUs"),
         (lambda: Needs(gpus=1.5), "a fraction of one GPU, or whole ones"),
         (lambda: start_engine("procesess", EngineOptions()), "did you mean 'processes'"),
         (lambda: start_engine("processes", EngineOptions(workers=0)), "At least one job"),

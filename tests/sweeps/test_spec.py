@@ -5,6 +5,7 @@ import re
 import pytest
 
 from recombine.core.errors import InputError
+from recombine.runs.config import RunConfig
 from recombine.sweeps.spec.spec import parse
 from recombine.sweeps.spec.values import split_values
 
@@ -235,3 +236,30 @@ def test_runs_that_are_excluded_count_for_the_limit(tmp_path, monkeypatch):
     text = BASE + "when: [{if: {decoder.kind: cnn}, grid: {seed: 0..9}}]\nexclude: [{decoder.kind: cnn}]\n"
     with pytest.raises(InputError, match="at most 5 runs"):
         parse([], written(tmp_path, text))
+
+
+def test_a_plan_of_many_runs_looks_at_a_sample_and_says_so():
+    words = ["decoder.kind=mlp", "decoder.depth=1", "decoder.width=1..25", "seed=0..3999"]
+    found = parse(words, check=False, sample=True)
+    assert len(found.configs) == 1000
+    assert found.share == 0.01
+    assert "1000 of 100000 combinations" in found.notes[0]
+    together = {(config.seedless_hash, config.seed // 4) for config in found.configs}
+    assert len(together) == 250  # seeds that train together are drawn together
+    assert parse(words, check=False, sample=True).configs == found.configs
+
+
+def test_a_small_plan_looks_at_every_run():
+    found = parse(["decoder.kind=mlp", "seed=0..9"], check=False, sample=True)
+    assert len(found.configs) == 10
+    assert found.share == 1.0
+    assert not found.notes
+
+
+def test_a_bug_is_not_told_as_a_lack_of_memory(monkeypatch):
+    def bug(self):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(RunConfig, "check", bug)
+    with pytest.raises(RuntimeError, match="a bug"):
+        parse(["seed=0"])

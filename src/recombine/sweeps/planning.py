@@ -86,6 +86,7 @@ def plan(spec: Sweep, store: Store, engine: str, options: EngineOptions, *, any_
     jobs = batches([config for config in spec.configs if config.hash not in stored])
     here = options if engine in LOCAL else replace(options, needs=Needs(), address=None, shared=False)
     workers = start_engine(engine if engine in LOCAL else "processes", here).capacity()
-    seconds = Estimator(store, measure=0.05, budget=6.0, threads=1).on_workers(jobs, workers)
+    budget = 6.0 if spec.share == 1.0 else 2.0
+    seconds = Estimator(store, measure=0.05, budget=budget, threads=1).on_workers(jobs, workers)
     number, seconds = round(len(jobs) / spec.share), seconds / spec.share
     return SweepPlan(spec.configs, stored, number, workers, seconds, spec.notes, spec.share)
