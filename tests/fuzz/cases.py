@@ -61,6 +61,14 @@ def model_source(**given: str) -> bytes:
     return text.encode()
 
 
+PRINTS = b"""
+import atexit, os, sys, torch, recombine as rc
+print("import"); os.write(1, b"raw"); os.system("echo child")
+atexit.register(lambda: print("at the end")); atexit.register(lambda: os.write(1, b"raw at the end"))
+def made():
+    return dict(model=torch.nn.Linear(2, 3), space=rc.FactorSpace(x=3, y=3))
+"""
+
 FOUND = [  # every defect that was ever found stays here
     Case("a width beyond the machine", (*PLAN, "decoder.width=900000", "decoder.depth=9"), codes=BAD),
     Case("a width beyond all machines", (*PLAN, "decoder.width=100000000000000000000"), codes=BAD),
@@ -93,6 +101,7 @@ FOUND = [  # every defect that was ever found stays here
     Case("outputs of another device", (*DIAGNOSE, "maps"), {"m.py": model_source(after="made = made.to('meta')")}, BAD),
     Case("sparse outputs", (*DIAGNOSE, "maps"), {"m.py": model_source(after="made = made.to_sparse()")}, BAD),
     Case("a model that exits", (*DIAGNOSE, "maps"), {"m.py": model_source(before="import sys; sys.exit(3)")}, BAD),
+    Case("a library that prints, also at the end", (*DIAGNOSE, "errors"), {"m.py": PRINTS}, (0,)),
     Case("a file that exits", (*DIAGNOSE, "maps"), {"m.py": b"raise SystemExit"}, BAD),
     Case("a budget of no number", ("diagnose", "m.py:made", "--budget", "nan"), {"m.py": model_source()}, BAD),
 ]

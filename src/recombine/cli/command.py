@@ -110,6 +110,7 @@ def run_app(app: typer.Typer) -> None:
             app()
         finally:
             sys.stdout.flush()
+            output.close_after_json()
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:  # the reader of a pipe is gone, or the device is full

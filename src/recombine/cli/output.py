@@ -14,6 +14,7 @@ from typing import IO, Any
 import typer
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_asked: list[bool] = []  # whether standard output was to hold JSON only
 _answers: ContextVar[IO[str] | None] = ContextVar("answers", default=None)
 
 
@@ -24,12 +25,20 @@ def only_json(as_json: bool) -> Iterator[None]:
         yield
         return
     sys.stdout.flush()
+    if _is_real(sys.stdout):
+        _asked.append(True)
     with contextlib.ExitStack() as stack:
         answers = stack.enter_context(_real_output()) if _is_real(sys.stdout) else sys.stdout
         stack.enter_context(contextlib.redirect_stdout(sys.stderr))
         token = _answers.set(answers)
         stack.callback(_answers.reset, token)
         yield
+
+
+def close_after_json() -> None:
+    """At the end of a process that answered in JSON: what libraries print after it goes to standard error."""
+    if _asked:
+        os.dup2(2, 1)
 
 
 def _is_real(stream: IO[str]) -> bool:
