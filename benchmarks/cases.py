@@ -14,6 +14,7 @@ import recombine as rc
 from benchmarks import reference
 from benchmarks.large_grids import large
 from benchmarks.measure import Row, convolution_gemm_gflops, interleaved, medians, seconds
+from benchmarks.own_data import own
 from benchmarks.reference_diagnostics import compare
 from benchmarks.reference_rendering import rendering
 from benchmarks.sweeping import sweep
@@ -40,6 +41,7 @@ class Scale:
     most_steps: int = 2000  # at which a run that misses the error is given up
     diagnosed: tuple[int, int, int] = (4, 64, 28)  # depth, width, side of the diagnosed CNN
     diagnosed_pairs: int = 40  # rows of the kernel matrices that the plain version computes
+    small_grid: tuple[int, ...] = (6, 6, 5, 4)
     grids: tuple[int, int] = (32, 128)
     grid_pixels: int = 128  # layers of a million units
     grid_width: int = 64
@@ -64,6 +66,7 @@ QUICK = Scale(
     most_steps=40,
     diagnosed=(1, 4, 9),
     diagnosed_pairs=4,
+    small_grid=(3, 2, 2, 2),
     grids=(16, 20),
     grid_pixels=16,
     grid_width=4,
@@ -310,6 +313,7 @@ CASES: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "error": error,
     "rendering": rendering,
     "diagnostics": diagnostics,
+    "own": own,
     "large": large,
     "sweep": sweep,
 }

@@ -1,6 +1,5 @@
 """What docs/your-data.md shows works as shown."""
 
-import functools
 import re
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from typer.testing import CliRunner
 import recombine as rc
 from recombine.cli.app import app
 from recombine.core.datasets import DATASETS
-from recombine.diagnostics.diagnose import diagnose
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "your-data.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
@@ -21,13 +19,29 @@ COMMANDS = [line.split() for block in re.findall(r"```sh\n(.*?)```", GUIDE, re.D
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder, recipes cut to a few steps and diagnoses to the parts that are quick."""
+    """An empty folder, recipes cut to a few steps, and diagnoses to the parts that are quick."""
     monkeypatch.chdir(tmp_path)
-    quick = functools.partial(diagnose, parts=["outputs", "errors", "superposition"])
-    monkeypatch.setattr(rc, "diagnose", quick, raising=False)
+    of_run = rc.Run.diagnose
+    quick = {"parts": ["outputs", "errors", "superposition"], "progress": False}
+    monkeypatch.setattr(rc.Run, "diagnose", lambda self, **options: of_run(self, **{**quick, **options}))
     original = rc.training.Training.total_steps
     monkeypatch.setattr(rc.training.Training, "total_steps", lambda self, examples: min(30, original(self, examples)))
     return tmp_path
+
+
+@pytest.mark.long
+def test_the_first_example_learns_and_prints_what_is_shown(folder, monkeypatch, capsys):
+    monkeypatch.undo()  # all steps
+    monkeypatch.chdir(folder)
+    of_run = rc.Run.diagnose
+    monkeypatch.setattr(rc.Run, "diagnose", lambda self: of_run(self, parts=["errors", "superposition"]))
+    names: dict = {}
+    exec("\n".join(EXAMPLES[:2]).replace('run.report("page.html")', ""), names)
+    [shown] = re.findall(r"```text\n( +ID.*?)```", GUIDE, re.DOTALL)
+    printed = capsys.readouterr().out
+    assert names["run"].scores.summary()["id", "relative_error"].mean < 0.01
+    assert [line.split()[0] for line in shown.splitlines() if "…" not in line] == ["ID", "mse", "relative_error"]
+    assert shown.splitlines()[-1].removesuffix("…") in printed
 
 
 def test_the_python_examples_run(folder):
@@ -40,7 +54,7 @@ def test_the_python_examples_run(folder):
     assert made is None
     assert (whole.holdout.n_id, whole.holdout.n_ood) == (30, 6)
     assert whole.scene.output_shape == (3, 12, 12)
-    assert names["diagnosis"]["errors"].computed
+    assert names["run"].diagnosis["errors"].computed
     assert Path("page.html").stat().st_size > 10_000
     assert several.holdout.n_unavailable > 0
     assert several.scene.shows_several
@@ -58,6 +72,7 @@ def test_the_same_by_one_file_and_two_commands(folder):
     for _, *words in COMMANDS[:2]:
         result = CliRunner().invoke(app, words)
         assert result.exit_code == 0, result.output
+    assert "mlp(2, 64), onehot code: not learnt." in result.output
     assert Path("page.html").stat().st_size > 10_000
     assert len(COMMANDS) == 4
 

@@ -9,7 +9,7 @@ from torch import nn
 
 import recombine as rc
 from recombine.core.errors import InputError
-from recombine.models.adapted import Adapted, selected
+from recombine.models.adapted import Adapted, class_name, selected
 from recombine.training.fit import check_module
 
 SPACE = rc.FactorSpace(colour=["red", "green", "blue"], x=4)
@@ -245,3 +245,8 @@ def test_it_is_a_module_with_the_weights_of_the_model():
     assert isinstance(adapted, Adapted)
     assert list(adapted.state_dict()) == ["model.weight", "model.bias"]
     assert "output=0" in repr(adapted)
+
+
+def test_an_adapted_model_goes_by_its_own_name():
+    assert class_name(rc.adapt(nn.Bilinear(2, 3, 4), inputs=("code", "noise"), noise=3)) == "Bilinear"
+    assert class_name(nn.Linear(2, 3)) == "Linear"

@@ -5,9 +5,12 @@ import json
 import pytest
 import torch
 from torch import nn
+from typer.testing import CliRunner
 
 import recombine as rc
+from recombine.cli.app import app
 from recombine.core.errors import InputError, StoreError
+from recombine.report.collect import collect
 from recombine.runs.store import Store
 
 
@@ -86,6 +89,15 @@ def test_a_diagnosis_made_before_is_kept_and_a_page_written(run, tmp_path):
     saved = run.save(tmp_path / "runs", name="diagnosed")
     assert saved.diagnosis["errors"].computed
     assert run.report(tmp_path / "page.html").stat().st_size > 10_000
+
+
+def test_list_and_page_call_it_by_its_name(stored):
+    assert repr(stored).startswith(f"StoredRun({stored.name}, seed ")
+    listed = CliRunner().invoke(app, ["runs", "list", "--out", str(stored.path.parent)]).output
+    assert stored.name in listed
+    stored.diagnose(parts=["outputs", "errors", "superposition"], progress=False)
+    [model] = collect([str(stored.path)]).models
+    assert model.name.startswith(stored.name)
 
 
 def test_a_name_is_taken_once_per_seed_unless_replaced(run, stored):

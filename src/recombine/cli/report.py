@@ -11,6 +11,8 @@ from recombine.cli.command import command
 from recombine.cli.options import Json
 from recombine.cli.output import say, show_json
 
+MOST_VERDICTS = 8  # printed
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
@@ -65,4 +67,8 @@ def report(
         return
     for note in page.notes:
         say(f"note: {note}", err=True)
+    for model in collected.models[:MOST_VERDICTS]:
+        say(f"{model.name}: {model.diagnosis.verdict}")
+    if len(collected.models) > MOST_VERDICTS:
+        say(f"… and {len(collected.models) - MOST_VERDICTS} more verdicts, which the page has.")
     say(f"The page is {output} ({page.megabytes:.1f} MB). Open it in a browser; it needs no network.")

@@ -52,7 +52,8 @@ def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
     damaged = {row.id: row.status.reason for row in rows if row.status.damaged}
     shown = [row for row in rows if not row.status.damaged or len(damaged) <= MOST_NAMED]
     known = [metric for metric in METRICS if any(metric in row.summary for row in shown)][:MOST_METRICS]
-    show_table([{**row.summary, "run": row.id, "status": str(row.status), **headline(row.config)} for row in shown],
+    show_table([{**row.summary, "run": row.id, "status": str(row.status), **headline(row.config),
+                 **({"decoder": row.name} if row.name else {})} for row in shown],
                ["run", "status", "decoder", "encoding", "holdout", "seed", *known])  # fmt: skip
     if len(damaged) > MOST_NAMED:
         for line in damage_lines(out, damaged):

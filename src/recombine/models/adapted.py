@@ -310,3 +310,8 @@ def _checked_inputs(inputs: Inputs | None, noise: Any, task: Task | None) -> Inp
         wrong = "noise=16 gives its shape" if noise is None else 'the inputs do not name "noise"'
         raise InputError(f"Noise needs a shape and a place among the inputs, and {wrong}.", "noise")
     return inputs
+
+
+def class_name(model: nn.Module) -> str:
+    """The name of a model's class; of an adapted model, that of the model itself."""
+    return type(model.model if isinstance(model, Adapted) else model).__name__

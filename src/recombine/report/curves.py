@@ -11,7 +11,7 @@ import numpy as np
 from recombine.diagnostics.overview import by_layer
 from recombine.diagnostics.part import PARTS
 from recombine.report.collect import Model, Table
-from recombine.report.labels import distinct_names, groups_of, under_given_names
+from recombine.report.labels import distinct_names, groups_of, told, under_given_names
 from recombine.runs.store import StoredRun
 from recombine.scoring.intervals import bootstrap_interval
 from recombine.scoring.metrics import METRICS
@@ -68,7 +68,7 @@ def _series(models: Sequence[Model]) -> list[str]:
 
 
 def _seedless(run: StoredRun) -> dict[str, Any]:
-    return {key: value for key, value in run.config.to_dict().items() if key != "seed"}
+    return {key: value for key, value in told(run).items() if key != "seed"}
 
 
 def _put_table(table: Table, wanted: Sequence[str], put: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recombine.core.errors import InputError
-from recombine.report.labels import distinct_names, flat
+from recombine.report.labels import distinct_names, flat, told
 from recombine.runs.config import RunConfig
 from recombine.runs.store import StoredRun
 
@@ -17,7 +17,7 @@ FACTS = ("steps", "stopped_early", "seconds", "finished", "device", "threads", "
 
 def facts_json(runs: Sequence[StoredRun], given: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """A record per run: name, configuration, what happened, and commands. `given`: names given to runs, by id."""
-    made = distinct_names([run.config.to_dict() for run in runs], [run.id for run in runs])
+    made = distinct_names([told(run) for run in runs], [run.id for run in runs])
     names = [(given or {}).get(run.id, name) for run, name in zip(runs, made)]
     return [
         {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recombine.report.collect import Model
+    from recombine.runs.stored import StoredRun
 
 SAID = ("decoder.kind", "decoder.depth", "decoder.width", "encoding.kind")  # in the first words of every name
 
@@ -141,11 +142,17 @@ def _plain(value: Any) -> str:
     return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
+def told(run: StoredRun) -> dict[str, Any]:
+    """The configuration from which a run is named: a model of one's own goes by the name it was saved under."""
+    config = run.config.to_dict()
+    return {**config, "decoder": {"kind": run.name}} if run.name else config
+
+
 def name_runs(models: Iterable[Model]) -> None:
     """Give every model without a name one, and tell equal names apart."""
     models = list(models)
     of_runs = [(model, model.run) for model in models if model.run is not None]
-    names = distinct_names([run.config.to_dict() for _, run in of_runs], [run.id for _, run in of_runs])
+    names = distinct_names([told(run) for _, run in of_runs], [run.id for _, run in of_runs])
     for (model, _), name in zip(of_runs, names):
         if not model.name:
             model.name, model.named = name, False

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recombine.core.hooks import hook
+from recombine.models.adapted import class_name
 from recombine.training.result import TrainingResult
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ class Run(TrainingResult):
         from recombine.runs.store import Store
 
         where = store if isinstance(store, Store) else Store(store)
-        return where.save(self, name or type(self.model).__name__, replace=replace)
+        return where.save(self, name or class_name(self.model), replace=replace)
 
     def report(self, path: str | Path = "report.html", name: str = "") -> Path:
         """Write a page about the run, diagnosing it first if that was not done yet."""
         found = self.diagnosis or self.diagnose()
-        return hook("write_page")({name or type(self.model).__name__: found}, path)
+        return hook("write_page")({name or class_name(self.model): found}, path)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from recombine.diagnostics.request import DiagnosisRequest
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StoredRun:
     """A finished run on disk; its parts are read, and their digests checked, when asked for."""
 
@@ -38,6 +38,11 @@ class StoredRun:
     facts: dict[str, Any]  # run.json
     module: nn.Module | None = None  # that takes the weights of a run saved under a name
     given_task: Task | None = None  # of such a run, if its files cannot make it
+
+    def __repr__(self) -> str:
+        """One line: what it is, its seed and where it is."""
+        what = self.name or self.config.decoder["kind"]
+        return f"StoredRun({what}, seed {self.config.seed}, {str(self.path)!r})"
 
     @property
     def id(self) -> str:

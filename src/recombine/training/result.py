@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from recombine.core.task import Task
+from recombine.models.adapted import class_name
 from recombine.scoring.scores import Scores
 from recombine.training.recipe import Training
 
@@ -52,4 +53,4 @@ class TrainingResult:
         ]
         early = " (stopped early)" if self.stopped_early else ""
         facts = [f"seed {self.seed}", f"{self.steps} steps{early}", *errors]
-        return f"{type(self).__name__}({type(self.model).__name__}, {', '.join(facts)})"
+        return f"{type(self).__name__}({class_name(self.model)}, {', '.join(facts)})"

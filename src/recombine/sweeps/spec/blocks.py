@@ -137,7 +137,8 @@ def _block(node: Node, problems: Problems) -> Block:
         elif name == "exclude":
             block.exclude = [_condition(item, problems) for item in _items(part)]
         else:
-            problems.add(place, f"unknown part {name!r}{nearest(name, PARTS)}. Parts: {', '.join(PARTS)}.")
+            problems.add(place, f"unknown part {name!r}{nearest(name, PARTS)}. Parts: {', '.join(PARTS)}. Settings of "
+                         "the runs go under base or grid.")  # fmt: skip
     return block
 
 

@@ -99,5 +99,9 @@ def as_loss(given: Loss | Callable[[Tensor, Tensor], Tensor]) -> Loss:
     if isinstance(given, Loss):
         return given
     if not callable(given):
-        raise InputError(f"A loss is a function (outputs, targets) → number. Got {given!r}.", "loss")
+        raise InputError(
+            f"A loss is a function (outputs, targets) → number. Got {given!r}. A kind of loss is part of the recipe: "
+            "training=rc.recipe(loss={'kind': 'l1'}).",
+            "loss",
+        )
     return FunctionLoss(given)
