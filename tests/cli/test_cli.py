@@ -41,11 +41,11 @@ def test_the_effective_rank_of_every_factor_value_is_told(tmp_path):
     answer = json.loads(call("train", *words, "--out", tmp_path, "--json").stdout)
     assert {name: len(ranks) for name, ranks in answer["effective_rank"].items()} == {"x": 8, "y": 8}
     assert all(1 <= rank <= 3 for ranks in answer["effective_rank"].values() for rank in ranks)
-    most = max(answer["effective_rank"]["y"])
+    highest = max(answer["effective_rank"]["y"])
     for command in (["train", *words], ["runs", "show", answer["run"]]):
         text = call(*command, "--out", tmp_path).stdout
         [line] = [line for line in text.splitlines() if "effective rank of y" in line]
-        assert f"most {most:.2f}" in line
+        assert f"maximum {highest:.2f}" in line
     assert "effective_rank" not in json.loads(call("train", *TINY, "--out", tmp_path, "--json").stdout)
 
 
@@ -89,7 +89,7 @@ def test_dry_run_writes_nothing(tmp_path):
 
 
 def test_runs_list_show_and_rm(tmp_path):
-    assert "There is no run" in call("runs", "list", "--out", tmp_path).stdout
+    assert "There are no runs" in call("runs", "list", "--out", tmp_path).stdout
     call("train", *TINY, "--out", tmp_path)
     assert RUN in call("runs", "list", "--out", tmp_path).stdout
     assert json.loads(call("runs", "list", "--out", tmp_path, "--json").stdout)[0]["run"] == RUN
@@ -185,7 +185,7 @@ def test_a_folder_that_may_not_be_entered_ends_with_code_2(tmp_path, monkeypatch
             ],
             "presence flag",
         ),
-        (["train", 'scene.factors.x={"kind":"discrete","size":10,"low":"a"}'], "scene.factors is wrong"),
+        (["train", 'scene.factors.x={"kind":"discrete","size":10,"low":"a"}'], "scene.factors is invalid"),
         (["train", "scene.factors.x=99999999999999999999"], "Got"),
         (["train", "decoder.width=1000000000"], "must be at most 1000000"),
         (["train", "scene.factors.x=10000000", "scene.factors.y=10000000"], "would need 6.4 PB"),

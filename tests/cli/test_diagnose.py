@@ -109,7 +109,7 @@ def test_parts_are_added_to_what_is_kept(store):
     call("diagnose", run, "--out", folder, "--parts", "tuning")
     assert all(kept.diagnosis[part].computed for part in ("errors", "superposition", "probes", "tuning"))
     shown = call("diagnose", run, "--out", folder, "--parts", "errors", "--layers", "out")
-    assert "not kept with run" in shown.stdout
+    assert "not stored with run" in shown.stdout
     assert kept.diagnosis["tuning"].computed
     everything = "errors,superposition,probes,tuning"
     call("diagnose", run, "--out", folder, "--parts", everything, "--layers", "out")
@@ -148,19 +148,19 @@ def test_a_model_of_ones_own(own, tmp_path):
     ("words", "message"),
     [
         (["{own}:nothing"], "has no function 'nothing'"),
-        (["{own}:wrong"], "must return a dict or an object with model, space"),
+        (["{own}:wrong"], "must return a dict or an object with model and space"),
         (["{own}:broken"], "must be a tensor"),
         (["{own}.txt:mine"], "There is no Python file"),
-        (["xyz"], "named by up to 16 hexadecimal digits"),
+        (["xyz"], "up to 16 hexadecimal digits"),
         (["0123"], "There is no run"),
         (["{own}:needs"], "missing 1 required positional argument: 'something'"),
         (["{own}:raises"], "`encode` failed on factor values"),
         (["{bad}:mine"], "SyntaxError"),
         (["{lost}:mine"], "No module named 'nowhere'"),
-        (["{own}:mine", "--save", "{own}"], "needs a folder to write into"),
-        (["{own}:mine", "--figures", "{own}"], "needs a folder to write into"),
+        (["{own}:mine", "--save", "{own}"], "must be a writable folder"),
+        (["{own}:mine", "--figures", "{own}"], "must be a writable folder"),
         (["{own}:mine", "--parts", ","], "No part was chosen"),
-        (["{own}:mine", "--cells", "a"], "takes numbers of cells"),
+        (["{own}:mine", "--cells", "a"], "must be a list of cell numbers"),
         (["{own}:mine", "--cells", "0"], "Not held out: 0"),
         (["{own}:mine", "--parts", "prbes"], "did you mean 'probes'"),
         (["{own}:mine", "--layers", "nothing"], "no layer 'nothing'"),
@@ -190,5 +190,5 @@ def test_help_loads_no_torch():
     program = "import sys; sys.argv = ['recombine', 'diagnose', '--help']\nfrom recombine.cli.app import app\n" \
               "try:\n    app()\nexcept SystemExit:\n    pass\nprint('torch' in sys.modules)"  # fmt: skip
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "runs its code" in " ".join(done.stdout.replace("│", " ").split()) or "runs" in done.stdout
+    assert "FILE.py:FUNCTION" in done.stdout
     assert done.stdout.split()[-1] == "False"

@@ -56,7 +56,7 @@ def test_sweep_status_and_table_are_told_apart(done, tmp_path):
 
 def test_the_same_command_again_trains_nothing_and_says_so(done):
     told = call("sweep", *TINY, "seed=0..2", "--out", done, *HERE).stdout
-    assert "3 of 3 runs are finished (3 were before or by others), 0 failed" in told
+    assert "3 of 3 runs are finished (3 of them earlier or by other processes) and 0 failed" in told
 
 
 def test_dry_run_lists_runs_says_what_is_stored_and_how_long_it_takes(done, tmp_path):
@@ -94,17 +94,17 @@ def test_a_file_is_a_word_that_ends_in_yaml(tmp_path):
         (["a.yaml", "b.yaml"], "one file"),
         (["seed=0", "--engine", "slurm"], "in-process, processes, ray"),
         (["seed=0", "--memory", "lots"], "2GB or 512MiB"),
-        (["seed=0", "--cpus", "100000"], "Ask for less"),
-        (["seed=0", "--gpus", "1.5"], "whole ones"),
-        (["seed=0", "--max-parallel", "0"], "At least one job"),
+        (["seed=0", "--cpus", "100000"], "Request less"),
+        (["seed=0", "--gpus", "1.5"], "a whole number"),
+        (["seed=0", "--max-parallel", "0"], "must be at least 1"),
         (["seed=0", "--time-limit", "0"], "above 0 s"),
         (["seed=0", "--time-limit", "inf"], "above 0 s"),
         (["seed=0", "--checkpoint-seconds", "-5"], "at least 0 s"),
-        (["seed=0", "--dry-run", "--max-parallel", "0"], "At least one job"),
+        (["seed=0", "--dry-run", "--max-parallel", "0"], "must be at least 1"),
         (["seed=0", "--dry-run", "--max-parallel", "1", "--engine", "slurm"], "in-process, processes, ray"),
         (["seed=0", "--dry-run", "--retries", "-1"], "at least 0"),
         (["seed=0", "--device", "cuda:77"], "There is no device"),
-        (["seed=0", "--address", "auto"], "a cluster's engine"),
+        (["seed=0", "--address", "auto"], "only for cluster engines"),
     ],
 )
 def test_bad_input_ends_with_code_2_and_writes_nothing(tmp_path, words, message):

@@ -63,7 +63,7 @@ def test_maps_of_the_volume_name_their_axes_and_scale():
     holdout = rc.holdouts.centre(rc.FactorSpace(x=4, y=4), 1, 2)
     maps = {n: np.arange(16.0) for n in range(2)}
     figure = layer_figures.volume_maps({"a": maps, "b": {0: maps[0]}}, lambda _: holdout, "title")
-    assert "own scale, cut to its 1–99 % quantiles" in texts(figure)
+    assert "own scale, clipped to its 1–99 % quantiles" in texts(figure)
     axes = [ax for ax in figure.axes if ax.images]
     assert [ax.get_xlabel() for ax in axes] == ["", "x", "x"]  # under the lowest map of each column
     assert all(ax.get_ylabel().endswith("y") for ax in axes)

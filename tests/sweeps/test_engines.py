@@ -192,8 +192,8 @@ def test_how_many_fit_depends_on_what_they_need():
         (lambda: Needs(cpus=0), "at least 0.01 CPUs"),
         (lambda: Needs(gpus=1.5), "a fraction of one GPU, or whole ones"),
         (lambda: start_engine("procesess", EngineOptions()), "did you mean 'processes'"),
-        (lambda: start_engine("processes", EngineOptions(workers=0)), "At least one job"),
-        (lambda: start_engine("processes", EngineOptions(address="auto")), "are for a cluster's engine"),
+        (lambda: start_engine("processes", EngineOptions(workers=0)), "must be at least 1"),
+        (lambda: start_engine("processes", EngineOptions(address="auto")), "are only for cluster engines"),
     ],
 )
 def test_what_cannot_be_placed_is_an_error(make, message):

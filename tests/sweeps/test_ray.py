@@ -34,8 +34,8 @@ def test_two_nodes_give_the_table_of_one_process_also_when_one_is_killed(tmp_pat
     ("address", "message"),
     [
         ("127.0.0.1:1", "Nothing answers at '127.0.0.1:1'"),
-        ("nonsense", "A Ray address is auto, local or HOST:PORT"),
-        ("host:99999", "A Ray address is auto, local or HOST:PORT"),
+        ("nonsense", "A Ray address must be auto, local or HOST:PORT"),
+        ("host:99999", "A Ray address must be auto, local or HOST:PORT"),
     ],
 )
 def test_an_unreachable_address_says_how_to_start_a_cluster(address, message):

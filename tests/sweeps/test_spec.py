@@ -139,7 +139,7 @@ seed: 1
     with pytest.raises(InputError) as caught:
         parse([], path)
     told = str(caught.value)
-    for part in ("line 6, column 6: keys that go side by side need equally many values: decoder.depth has 2",
+    for part in ("line 6, column 6: keys in a zip must have equally many values: decoder.depth has 2",
                  "line 7, column 1: unknown part 'gird' (did you mean 'grid'?)",
                  "line 8, column 1: unknown part 'seed'"):  # fmt: skip
         assert part in told
@@ -159,14 +159,14 @@ seed: 1
         ("", "is empty"),
         ("grid: {seed: []}", "line 1, column 14: seed has no value"),
         ("grid: {seed: 3..1}", "line 1, column 14: A range is written first..last"),
-        ("grid: {a: [", "line 1, column 12: .* is no YAML"),
-        ("grid: {seed: 1, seed: 2}", "line 1, column 17: 'seed' was given before, at line 1, column 8"),
-        ("just words", "line 1, column 1: a sweep is made of the parts"),
+        ("grid: {a: [", "line 1, column 12: .* is not valid YAML"),
+        ("grid: {seed: 1, seed: 2}", "line 1, column 17: 'seed' is a duplicate of the key at line 1, column 8"),
+        ("just words", "line 1, column 1: a sweep consists of the parts"),
         ("grid: [1]", "line 1, column 7: expected keys with values"),
         ("!!python/object/apply:os.system [ls]", "line 1, column 1: the tag .* is not allowed"),
         ("base: {seed: 1}\nexclude: [{seed: 1}]", "The sweep is empty: all 1 runs are excluded"),
         ("grid: {seed: 0..2}\nexclude: [{decoder.widht: 1}]", "line 2, column 12: no run of this sweep has the key"),
-        ("when: [{set: {seed: 1}}]", "line 1, column 8: a conditional entry has the parts if"),
+        ("when: [{set: {seed: 1}}]", "line 1, column 8: a conditional entry needs the part if"),
         ("grid: {seed: 0..9999, training.steps: 1..9999}", "at most 100000 runs"),
         ("grid: {decodr.depth: [1]}", "line 1, column 23: Unknown group 'decodr' .did you mean 'decoder'"),
         ("grid: {decoder.depth: [1], scene.factors: [{x: 64, y: 64}]}", "decoder.depth=1, .*Use depth ≥ 4"),
@@ -188,7 +188,7 @@ def test_a_file_runs_no_code(tmp_path):
     ("words", "message"),
     [
         ([], "The sweep is empty. Give key=value"),
-        (["seed"], "'seed' is not of the form key=value"),
+        (["seed"], "Expected key=value"),
         (["decoder.depth="], "'decoder.depth=': decoder.depth has an empty value"),
         (["decoder.depth=2,x", "encoding.kind=bmp"], "'decoder.depth=2,x': The 'decoder.depth' parameter"),
         (["decoder.depth=2,x", "encoding.kind=bmp"], "'encoding.kind=bmp': There is no encoding of kind 'bmp'"),
@@ -205,7 +205,7 @@ def test_bad_words_say_what(words, message):
 
 def test_a_condition_that_never_holds_is_noted(tmp_path):
     path = written(tmp_path, BASE + "grid: {seed: 0..2}\nexclude: [{seed: 9}]")
-    assert parse([], path).notes == ["line 3, column 12: this condition fits no run."]
+    assert parse([], path).notes == ["line 3, column 12: no run satisfies this condition."]
 
 
 def test_a_missing_file_is_an_error(tmp_path):
@@ -228,7 +228,7 @@ def test_wrong_values_are_told_beside_wrong_parts(tmp_path):
 
 def test_a_word_that_hides_another_is_noted():
     found = parse([*SMALL, "seed=1", "seed=2,3"])
-    assert found.notes == ["seed is given by several words; the last one counts."]
+    assert found.notes == ["seed was given several times; the last one counts."]
 
 
 def test_runs_that_are_excluded_count_for_the_limit(tmp_path, monkeypatch):

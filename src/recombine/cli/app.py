@@ -1,4 +1,4 @@
-"""The command line. Heavy imports happen inside the commands, so that --help answers at once."""
+"""The command line. Commands import heavy packages inside their functions, so that --help answers at once."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from recombine.cli.groups import GroupedCommands
 app = typer.Typer(
     name="recombine",
     cls=GroupedCommands,
-    help="Study compositional generalization: hold combinations out, train decoders, and diagnose what they do.",
+    help="Study compositional generalization: hold out combinations, train decoders and diagnose what they do.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # importing rich takes longer than everything else that --help does
+    rich_markup_mode=None,  # importing rich takes longer than the rest of --help
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 @app.callback(invoke_without_command=True)
 def root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
     if version:
         typer.echo(f"recombine {recombine.__version__}")

@@ -1,4 +1,4 @@
-"""What all commands have in common: --plugin, errors with exit codes, and clean output.
+"""What all commands share: --plugin, errors with exit codes, and clean output.
 
 @command
 def train(…, as_json: Json = False) -> None: ...
@@ -24,13 +24,13 @@ from recombine.cli import output
 Plugins = Annotated[
     list[str] | None,
     typer.Option(
-        "--plugin", help="FILE.py or module with kinds of your own; runs its code. May be given several times."
+        "--plugin", help="FILE.py or module that registers custom kinds; its code is executed. Can be repeated."
     ),
 ]
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Decorator: adds --plugin, and runs the command inside `reported` and, with --json, `output.only_json`."""
+    """Decorator that adds --plugin and runs the command inside `reported` and, with --json, `output.only_json`."""
     signature = inspect.signature(function, eval_str=True)
     option = inspect.Parameter("plugin", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
 
@@ -48,7 +48,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def load(sources: list[str]) -> None:
-    """Load the plug-ins that are installed and those that are given."""
+    """Load the installed plug-ins and the given ones."""
     from recombine.core import plugins
 
     plugins.load_installed()
@@ -58,7 +58,7 @@ def load(sources: list[str]) -> None:
 
 @contextlib.contextmanager
 def _plugin_warnings_as_notes() -> Iterator[None]:
-    """Warnings about plug-ins are notes on standard error, each told once; other warnings stay as they are."""
+    """Print each warning about plug-ins once, as a note on standard error. Other warnings are left unchanged."""
     from recombine.core.plugins import PluginWarning
 
     with warnings.catch_warnings():
@@ -78,7 +78,7 @@ def _plugin_warnings_as_notes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def reported(as_json: bool) -> Iterator[None]:
-    """Turn the errors that recombine raises on purpose into a message and an exit code."""
+    """Turn the errors that recombine raises deliberately into a message and an exit code."""
     from recombine.core.errors import RecombineError
 
     try:
@@ -90,11 +90,11 @@ def reported(as_json: bool) -> Iterator[None]:
 
         if not ran_out_of_memory(error):
             raise
-        message, code = f"This does not fit into memory. Choose smaller sizes. ({error})", 2
-    except OSError as error:  # a file or folder that may not be read or entered
+        message, code = f"Out of memory. Choose smaller sizes. ({error})", 2
+    except OSError as error:  # a file or folder without permission
         if error.filename is None:
             raise
-        message, code = f"Cannot use {error.filename}: {error.strerror}. Check who may, or choose another folder.", 2
+        message, code = f"Cannot use {error.filename}: {error.strerror}. Check its permissions or choose another.", 2
     else:
         return
     output.say(f"error: {message}", err=True)
@@ -104,7 +104,7 @@ def reported(as_json: bool) -> Iterator[None]:
 
 
 def run_app(app: typer.Typer) -> None:
-    """Run the application: bad usage and bad input end with code 2, other failures with 1, Ctrl-C with 130."""
+    """Run the application. Exit codes: 2 for bad usage or input, 1 for other failures, 130 for Ctrl-C."""
     try:
         try:
             app()
@@ -113,8 +113,8 @@ def run_app(app: typer.Typer) -> None:
             output.close_after_json()
     except KeyboardInterrupt:
         sys.exit(130)
-    except OSError as error:  # the reader of a pipe is gone, or the device is full
+    except OSError as error:  # the pipe was closed, or the device is full
         with contextlib.suppress(OSError):
-            print(f"error: standard output cannot be written to: {error.strerror}.", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter fails again when it flushes at its end
+            print(f"error: cannot write to standard output: {error.strerror}.", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # otherwise the interpreter's final flush fails again
         sys.exit(1)

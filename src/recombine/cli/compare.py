@@ -1,4 +1,4 @@
-"""The command `recombine compare`: remedies on scenes and splits under one budget."""
+"""The command `recombine compare`: compare remedies on scenes and splits under one budget."""
 
 from __future__ import annotations
 
@@ -31,26 +31,30 @@ def register(app: typer.Typer) -> None:
 @command
 def compare(
     suite: Annotated[str, typer.Option("--suite", help="mini (to try it), small or full.")] = "small",
-    remedies: Annotated[
-        str, typer.Option("--remedies", help="Names, with commas; those of the suite unless given.")
+    remedies: Annotated[str, typer.Option("--remedies", help="Comma-separated names; default: the suite's.")] = "",
+    scenes: Annotated[
+        str, typer.Option("--scenes", help="Comma-separated names of scenes; default: the suite's.")
     ] = "",
-    scenes: Annotated[str, typer.Option("--scenes", help="Names of the suite's scenes, with commas.")] = "",
-    splits: Annotated[str, typer.Option("--splits", help="random, comb, diagonal, connected, range.")] = "",
-    seeds: Annotated[int | None, typer.Option("--seeds", help="How many, if not the suite's.", min=1)] = None,
+    splits: Annotated[
+        str, typer.Option("--splits", help="Comma-separated: random, comb, diagonal, connected, range.")
+    ] = "",
+    seeds: Annotated[int | None, typer.Option("--seeds", help="Number of seeds; default: the suite's.", min=1)] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for rows, tables, figures and runs.")] = Path("comparison"),
     engine: Engine = "processes",
     address: Address = None,
     device: Device = "auto",
-    max_parallel: Annotated[int | None, typer.Option("--max-parallel", help="Jobs at once.", min=1)] = None,
+    max_parallel: Annotated[
+        int | None, typer.Option("--max-parallel", help="Maximum number of jobs at a time.", min=1)
+    ] = None,
     any_version: Annotated[
-        bool, typer.Option("--any-version", help="Also add to a folder whose runs other versions made.")
+        bool, typer.Option("--any-version", help="Also add to a folder with runs of other versions.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every remedy and estimate the time.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Train every remedy on every scene and split under one budget, tuned by the same number of trials.
+    """Train every remedy on every scene and split, with the same budget and the same number of tuning trials.
 
-    Finished runs are kept: the same command goes on where it was. Ends with code 1 if a run failed.
+    Finished runs are kept, so the same command resumes an interrupted comparison. Exits with code 1 if a run failed.
 
     \b
     Examples:
@@ -99,7 +103,7 @@ def _names(text: str) -> list[str]:
 
 
 def _workers(engine: str, wanted: int | None) -> int:
-    """Jobs at once on this machine; a cluster is not asked before it is needed."""
+    """Number of jobs that run at a time on this machine. A cluster is not contacted for an estimate."""
     from recombine.sweeps.engines.choice import LOCAL, start_engine
     from recombine.sweeps.engines.engine import EngineOptions
 
@@ -107,7 +111,7 @@ def _workers(engine: str, wanted: int | None) -> int:
 
 
 def _page(found: Comparison) -> Path | None:
-    """The page to walk through: one seed of each remedy, scene and split."""
+    """Write the interactive page with one seed of each remedy, scene and split."""
     from recombine.report.collect import collect
     from recombine.report.page import write_report
 
@@ -129,8 +133,8 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
         say(f"left out: {row['remedy']} on {row['scene']}, {row['split']}: {row['reason']}")
     say(
         f"{len(plan.entries)} combinations of remedy, scene and split, {len(plan.left_out)} left out. {plan.trials} "
-        f"trials and {plan.finals} runs, {plan.stored} of them stored; the others on {plan.workers} workers: about "
-        f"{clock(plan.seconds)}."
+        f"trials and {plan.finals} runs, {plan.stored} of them already stored. Training the rest on {plan.workers} "
+        f"workers takes about {clock(plan.seconds)}."
     )
 
 
@@ -138,6 +142,6 @@ def _show(found: Comparison, page: Path | None) -> None:
     from recombine.studies.compare.tables import summary
 
     show_table(summary(found.rows), ["remedy", "scene", "split", "seeds", "right", "ood_error", "verdicts", "failing"])
-    say(f"\nRows, tables and figures are in {found.out}." + ("" if page is None else f" The page is {page}."))
+    say(f"\nWrote rows, tables and figures to {found.out}." + ("" if page is None else f" Open {page} in a browser."))
     for run, why in found.failed.items():
         say(f"failed: {run}: {why}", err=True)

@@ -1,4 +1,4 @@
-"""The commands `recombine data …`: look at a data set, or make a copy that is read from disk row by row."""
+"""The commands `recombine data …`: inspect a data set, or unpack it into a file that is read row by row."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from recombine.cli.output import say, show_json, show_table
 if TYPE_CHECKING:
     from recombine.core.datasets import Dataset
 
-data_app = typer.Typer(help="Look at data sets, or unpack them.", no_args_is_help=True)
-Place = Annotated[str, typer.Argument(metavar="FILE", help="A file or folder whose layout is known.")]
+data_app = typer.Typer(help="Inspect or unpack data sets.", no_args_is_help=True)
+Place = Annotated[str, typer.Argument(metavar="FILE", help="A file or folder in a known layout.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help='As in scene.data, for example labels=labels.npy names=["x","y"].'),
+    typer.Argument(
+        metavar="[KEY=VALUE]...", help='Settings of scene.data, for example labels=labels.npy names=["x","y"].'
+    ),
 ]
 
 
@@ -33,13 +35,13 @@ def show(
     file: Place,
     settings: Settings = None,
     figure: Annotated[
-        Path | None, typer.Option("--figure", help="The contact sheet; FILE's name with .png unless given.")
+        Path | None, typer.Option("--figure", help="File for the contact sheet; default: FILE.png.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Print the factors of a data set and draw a contact sheet.
 
-    keep.FACTOR=… shows a part of it, as scene.keep does: positions [0,2,4], a slice 0:40:4 or labels.
+    keep.FACTOR=… selects a part of the data set, as scene.keep does: positions [0,2,4], a slice 0:40:4, or labels.
 
     \b
     Examples:
@@ -66,19 +68,19 @@ def show(
     say("")
     say(_cells_line(facts))
     for name, label in dataset.fixed.items():
-        say(f"{name} is {label} in all pictures, so it is no factor.")
-    say(f"The contact sheet is {target}.")
+        say(f"{name} is {label} in all pictures, so it is not a factor.")
+    say(f"Wrote the contact sheet to {target}.")
 
 
 @data_app.command("unpack")
 @command
 def unpack_file(
     file: Place,
-    out: Annotated[Path, typer.Argument(metavar="OUT.npy", help="The copy; labels are written beside it, as OUT.csv.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT.npy", help="File for the pictures; the labels go to OUT.csv.")],
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Make a copy of a packed data set that is read from disk row by row, as large as its pictures are.
+    """Unpack a compressed data set into a file that is read from disk row by row. It takes the size of all pictures.
 
     \b
     Example:
@@ -98,7 +100,7 @@ def unpack_file(
 
 
 def _settings(file: str, words: list[str]) -> dict[str, Any]:
-    """The configuration of the data set at a path, changed by KEY=VALUE words."""
+    """The configuration of the data set at a path, with KEY=VALUE overrides applied."""
     from recombine.core.datasets.layouts import layout_of
     from recombine.core.errors import InputError
     from recombine.core.words import plain_value
@@ -107,7 +109,7 @@ def _settings(file: str, words: list[str]) -> dict[str, Any]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise InputError(f"{word!r} is not of the form key=value, for example labels=labels.npy.")
+            raise InputError(f"Expected key=value, for example labels=labels.npy. Got {word!r}.")
         group, _, name = key.partition(".")
         if name:
             config.setdefault(group, {})[name] = plain_value(value)
@@ -151,8 +153,8 @@ def _cells_line(facts: dict[str, Any]) -> str:
     split = ""
     if facts["test_pictures"] is not None:
         split = (
-            f" Own split: {facts['test_pictures']} test pictures; holdout.kind=data holds out "
-            f"{facts['held_out_cells']} cells that only they show."
+            f" The data set has a split of its own with {facts['test_pictures']} test pictures. holdout.kind=data "
+            f"holds out the {facts['held_out_cells']} cells that appear only there."
         )
     return f"{facts['cells']} cells{missing}, {each}.{split}"
 

@@ -1,4 +1,4 @@
-"""The command `recombine demo`: a decoder with separate x and y inputs fails on unseen pairs; stripes cure it."""
+"""The command `recombine demo`: a decoder with separate x and y inputs fails on unseen pairs, and stripes fix it."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def show_demo(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Train a decoder that fails and one that stripes cure.
+    """Train one decoder that fails on unseen combinations and one that stripes fix.
 
-    Draws both and writes a page about them, which takes about two minutes.
+    Draws both, writes a page about them, and takes about two minutes.
 
     \b
     Example:
@@ -66,8 +66,8 @@ def show_demo(
                    "models": result.rows()})  # fmt: skip
         return
     show_table(result.rows(), ["model", *METRICS])
-    say(f"\nThe picture is {result.figure}, the numbers are in {result.table}, the runs in {out / 'runs'}.")
-    say(f"To walk through the hold-out, open {result.page} in a browser:\n  {result.page.resolve().as_uri()}")
+    say(f"\nWrote the figure to {result.figure}, the numbers to {result.table} and the runs to {out / 'runs'}.")
+    say(f"To explore the held-out combinations, open {result.page} in a browser:\n  {result.page.resolve().as_uri()}")
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def configs(seed: int) -> dict[str, RunConfig]:
 
 
 def demo(out: Path, *, seed: int = 0, device: str = "auto", progress: bool | None = None) -> DemoResult:
-    """Train both models (or take them from `out`/runs), draw the figure, write the table and the page."""
+    """Train both models (or load them from `out`/runs), draw the figure, and write the table and the page."""
     from recombine.core.files import write_json
     from recombine.report.collect import Collected, Model
     from recombine.report.page import write_report
@@ -105,7 +105,7 @@ def demo(out: Path, *, seed: int = 0, device: str = "auto", progress: bool | Non
 
 
 def _diagnosed(run: StoredRun, progress: bool | None) -> Diagnosis:
-    """The run's diagnosis with the parts the page shows; made if it is not there."""
+    """Load the run's diagnosis with the parts that the page shows, or compute it if it is missing."""
     from recombine.core.errors import StoreError
     from recombine.report.collect import PARTS
 
@@ -119,7 +119,7 @@ def _diagnosed(run: StoredRun, progress: bool | None) -> Diagnosis:
 
 
 def draw(runs: dict[str, StoredRun], path: Path) -> None:
-    """The figure from stored runs alone."""
+    """Draw the figure from stored runs."""
     import torch
 
     from recombine.core.files import write_bytes

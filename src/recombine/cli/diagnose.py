@@ -1,4 +1,4 @@
-"""The command `recombine diagnose`: a stored run, or your own model."""
+"""The command `recombine diagnose`: diagnose a stored run or your own model."""
 
 from __future__ import annotations
 
@@ -36,31 +36,33 @@ def diagnose(
     out: Annotated[Path, typer.Option("--out", help="Folder of the run store.")] = Path("runs"),
     layers: Annotated[
         list[str] | None,
-        typer.Option("--layers", help='Names or patterns, e.g. "layers.*.act"; commas or several times.'),
+        typer.Option("--layers", help='Comma-separated names or patterns, e.g. "layers.*.act".'),
     ] = None,
     parts: Annotated[
-        list[str] | None, typer.Option("--parts", help="Which parts to compute; commas or several times.")
+        list[str] | None, typer.Option("--parts", help="Comma-separated parts to compute; default: all.")
     ] = None,
     geometry: Annotated[str, typer.Option("--geometry", help='"exact", "finite difference", or both.')] = "exact",
-    seed: Annotated[int, typer.Option("--seed", help="Of all random draws.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of all random draws.")] = 0,
     budget: Annotated[
         float | None,
-        typer.Option("--budget", help="Seconds of one core, about, that the searches of a part may take."),
+        typer.Option("--budget", help="Approximate CPU seconds for the searches of one part."),
     ] = None,
-    draws: Annotated[int, typer.Option("--draws", help="How often the noise of a generator is drawn.")] = 1,
-    save: Annotated[Path | None, typer.Option("--save", help="Folder for the tables and arrays.")] = None,
-    figures: Annotated[Path | None, typer.Option("--figures", help="Folder for a picture of every part.")] = None,
+    draws: Annotated[int, typer.Option("--draws", help="Number of noise samples of a generative model.")] = 1,
+    save: Annotated[Path | None, typer.Option("--save", help="Folder in which to save the tables and arrays.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", help="Folder in which to save a figure of every part.")
+    ] = None,
     cells: Annotated[
         list[str] | None,
-        typer.Option("--cells", help="Numbers of the OOD cells to keep pictures of; commas or several times."),
+        typer.Option("--cells", help="Comma-separated OOD cells whose pictures are kept."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")] = False,
 ) -> None:
     """Find out what a model does with unseen combinations.
 
-    The verdict says how it fails, and the parts show where in the network. A run's diagnosis is also kept in its
-    folder. FILE.py:FUNCTION imports the file and calls the function, which runs its code: it returns a dict (or an
-    object) with model, space and perhaps encode, holdout, target and output.
+    The verdict says how it fails, and the parts show where in the network. The diagnosis of a run is also stored in its
+    folder. FILE.py:FUNCTION imports the file and calls the function, so its code is executed. The function returns a
+    dict (or an object) with model and space, and optionally encode, holdout, target and output.
 
     \b
     Examples:
@@ -73,7 +75,7 @@ def diagnose(
     if cells is not None:
         options["pictures"] = [_cell(word) for word in _split(cells)]
     _check_folders({"--save": save, "--figures": figures})
-    with redirect_stdout(sys.stderr):  # what a user's own code prints; standard output is ours
+    with redirect_stdout(sys.stderr):  # user code may print; standard output is reserved for the result
         found = _own(what, options) if ":" in what else _run(what, out, options, keep=None if save else True)
     if save is not None:
         found.save(save)
@@ -83,7 +85,7 @@ def diagnose(
         return
     say(str(found))
     if drawn:
-        say(f"\nThe pictures are {', '.join(map(str, drawn))}.")
+        say(f"\nWrote the figures {', '.join(map(str, drawn))}.")
 
 
 def _split(given: list[str]) -> list[str]:
@@ -94,12 +96,12 @@ def _cell(word: str) -> int:
     from recombine.core.errors import InputError
 
     if not word.isdecimal():
-        raise InputError(f"--cells takes numbers of cells, such as 12,40. Got {word!r}.")
+        raise InputError(f"--cells must be a list of cell numbers such as 12,40. Got {word!r}.")
     return int(word)
 
 
 def _check_folders(folders: dict[str, Path | None]) -> None:
-    """Raise before anything is computed if a folder could not be written to."""
+    """Raise before computing anything if a folder cannot be written to."""
     from recombine.core.errors import InputError
 
     for option, folder in folders.items():
@@ -107,7 +109,7 @@ def _check_folders(folders: dict[str, Path | None]) -> None:
             nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
             if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
                 what = "is not writable" if nearest.is_dir() else "is a file"
-                raise InputError(f"{option} needs a folder to write into, and {nearest} {what}. Choose another.")
+                raise InputError(f"{option} must be a writable folder, but {nearest} {what}. Choose another.")
 
 
 def _run(run: str, out: Path, options: dict[str, Any], *, keep: bool | None) -> Diagnosis:
@@ -126,19 +128,19 @@ def _own(what: str, options: dict[str, Any]) -> Diagnosis:
 
 
 def _loaded(what: str) -> dict[str, Any]:
-    """What the user's function returned, by name. Runs the user's file."""
+    """Import the user's file, call the function, and return its result as a dict."""
     from recombine.core.errors import InputError, RecombineError
     from recombine.core.factors import FactorSpace
 
     name, _, function = what.rpartition(":")
     path = Path(name)
     if path.suffix != ".py" or not path.is_file():
-        raise InputError(f"There is no Python file {name!r}. Give a run's id, or FILE.py:FUNCTION.")
+        raise InputError(f"There is no Python file {name!r}. Give the id of a run or FILE.py:FUNCTION.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))  # so that it can import its neighbours
+    sys.path.insert(0, str(path.resolve().parent))  # so that the file can import modules next to it
     try:
         spec.loader.exec_module(module)
         if not callable(getattr(module, function, None)):
@@ -150,8 +152,8 @@ def _loaded(what: str) -> dict[str, Any]:
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f" (line {where.lineno} of {Path(where.filename).name})" if where.filename != __file__ else ""
         raise InputError(
-            f"{path}: {type(error).__name__}: {error}{place}. The file is imported and {function}() is called without "
-            "arguments."
+            f"{path}: {type(error).__name__}: {error}{place}. recombine imports the file and calls {function}() "
+            "without arguments."
         ) from error
     finally:
         sys.path.remove(str(path.resolve().parent))
@@ -159,14 +161,15 @@ def _loaded(what: str) -> dict[str, Any]:
     unknown = [key for key in made if key not in FIELDS] if isinstance(made, Mapping) else []
     if unknown or given["model"] is None or not isinstance(given["space"], FactorSpace):
         raise InputError(
-            f"{what} must return a dict or an object with model, space (a FactorSpace) and perhaps encode, holdout, "
-            f"target and output. Got {', '.join(map(str, made)) if isinstance(made, Mapping) else type(made).__name__}."
+            f"{what} must return a dict or an object with model and space (a FactorSpace), and optionally encode, "
+            "holdout, target and output. "
+            f"Got {', '.join(map(str, made)) if isinstance(made, Mapping) else type(made).__name__}."
         )
     return given
 
 
 def _draw(found: Diagnosis, folder: Path) -> list[Path]:
-    """A picture of every part that can be drawn."""
+    """Draw every part that has a figure."""
     from recombine.core.errors import RecombineError
 
     drawn = []
@@ -177,5 +180,5 @@ def _draw(found: Diagnosis, folder: Path) -> list[Path]:
                 found.plot(name).savefig(folder / f"{name}.png", dpi=130)
                 drawn.append(folder / f"{name}.png")
             except RecombineError as error:
-                say(f"no picture of {name}: {error}", err=True)
+                say(f"could not draw {name}: {error}", err=True)
     return drawn

@@ -1,4 +1,4 @@
-"""The command `recombine doctor`: what recombine finds on this machine, and what is missing for which extra."""
+"""The command `recombine doctor`: versions, devices, the state of a run store, and what each extra is missing."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def register(app: typer.Typer) -> None:
 
 @command
 def doctor(out: Out = Path("runs"), as_json: Json = False) -> None:
-    """Print versions, devices and what is missing.
+    """Print versions, devices and missing packages.
 
-    Also prints the number of threads, the state of a run store, and for each extra the packages it lacks.
+    Also prints the number of threads, the state of a run store, and the packages that each extra is missing.
 
     \b
     Example:
@@ -72,7 +72,7 @@ def _version(name: str) -> str | None:
 
 
 def missing_by_extra() -> dict[str, list[str]]:
-    """Extra → the packages it asks for that are not installed."""
+    """Map each extra to the packages it requires that are not installed."""
     try:
         requirements = distribution("recombine").requires or []
     except PackageNotFoundError:  # used from a source tree that is not installed
@@ -86,7 +86,7 @@ def missing_by_extra() -> dict[str, list[str]]:
 
 
 def _store(out: Path) -> dict[str, Any]:
-    """How many runs of a store are in each state."""
+    """Count the runs of a store in each state."""
     from recombine.runs.store import Store
 
     rows = Store(out).list() if out.is_dir() else []

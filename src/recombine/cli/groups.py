@@ -1,4 +1,4 @@
-"""The help of the application: commands sorted by task."""
+"""The help of the application, with commands grouped by task."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ OTHER = "Other commands"
 
 
 class GroupedCommands(TyperGroup):
-    """Lists the commands under the task they serve; a command that no task names is listed last."""
+    """Lists commands under the task they serve. Commands that belong to no task come last."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands into the help text."""
+        """Write the grouped commands into the help text."""
         names = self.list_commands(ctx)
         named = {name for commands in TASKS.values() for name in commands}
         sections = {**TASKS, OTHER: tuple(name for name in names if name not in named)}

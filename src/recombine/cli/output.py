@@ -1,4 +1,4 @@
-"""What commands print: JSON, tables and text, without control characters and, with --json, without anything else."""
+"""Printing of results: JSON, tables and text, without control characters. With --json, nothing but JSON is printed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _answers: ContextVar[IO[str] | None] = ContextVar("answers", default=None)
 
 @contextlib.contextmanager
 def only_json(as_json: bool) -> Iterator[None]:
-    """With --json nothing but `show_json` reaches standard output: what libraries print goes to standard error."""
+    """With --json, only `show_json` reaches standard output. Anything that libraries print goes to standard error."""
     if not as_json:
         yield
         return
@@ -44,13 +44,13 @@ def close_after_json() -> None:
 def _is_real(stream: IO[str]) -> bool:
     try:
         return stream.fileno() == 1
-    except (OSError, ValueError, AttributeError):  # a test's, or a notebook's
+    except (OSError, ValueError, AttributeError):  # in a test or a notebook
         return False
 
 
 @contextlib.contextmanager
 def _real_output() -> Iterator[IO[str]]:
-    """Standard output, while what C libraries and other processes write to file descriptor 1 is sent to 2."""
+    """Standard output, while anything that C libraries and child processes write to file descriptor 1 goes to 2."""
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
@@ -62,13 +62,13 @@ def _real_output() -> Iterator[IO[str]]:
 
 
 def show_json(content: Any) -> None:
-    """Print the result of a command that was asked for JSON."""
+    """Print the result of a command as JSON."""
     text = json.dumps(content, indent=2, ensure_ascii=False)
     typer.echo(CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text), file=_answers.get())
 
 
 def say(text: object, *, err: bool = False, nl: bool = True) -> None:
-    """Print text for people. Control characters, which stored text may hold, never reach a terminal."""
+    """Print text for people. Control characters, which stored text may contain, never reach the terminal."""
     typer.echo(clean(str(text)), err=err, nl=nl)
 
 
@@ -77,7 +77,7 @@ def clean(text: str) -> str:
 
 
 def show_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Plain aligned columns; numbers to three digits."""
+    """Print rows as aligned columns, with numbers rounded to three digits."""
     cells = [columns, *([_text(row.get(column, "")) for column in columns] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     for row in cells:
@@ -90,7 +90,7 @@ def _text(value: Any) -> str:
 
 
 def headline(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a configuration that fit into a table."""
+    """The parts of a configuration that fit into a table row."""
     kinds = {name: config.get(name, {}).get("kind", "") for name in ("decoder", "encoding", "holdout")}
     decoder = config.get("decoder", {})
     sizes = [str(decoder[key]) for key in ("depth", "width") if key in decoder]

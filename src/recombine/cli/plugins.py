@@ -1,4 +1,4 @@
-"""The command `recombine plugins`: which plug-ins are in use, and what they add."""
+"""The command `recombine plugins`: list the loaded plug-ins and what they add."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def register(app: typer.Typer) -> None:
 
 @command
 def show_plugins(as_json: Json = False) -> None:
-    """List the plug-ins: name, hash and kinds.
+    """List the plug-ins with their hashes and kinds.
 
-    These are the ones that are installed and those given by --plugin.
+    Lists the installed plug-ins and those given by --plugin.
 
     \b
     Example:
@@ -36,4 +36,4 @@ def show_plugins(as_json: Json = False) -> None:
     for plugin in found:
         say(f"{plugin['name']}  {plugin['sha256']}\n  {', '.join(plugin['kinds']) or 'registers nothing'}")
     if not found:
-        say("No plug-in is in use. Give one with --plugin; see docs/extending.md.")
+        say("No plug-ins are loaded. Load one with --plugin; see docs/extending.md.")

@@ -1,4 +1,4 @@
-"""The command `recombine report`: one HTML page from runs, diagnoses, sweeps and reproduced studies."""
+"""The command `recombine report`: write one HTML page about runs, diagnoses, sweeps and reproduced studies."""
 
 from __future__ import annotations
 
@@ -25,24 +25,28 @@ def report(
         list[str],
         typer.Argument(
             metavar="[NAME=]PATH...",
-            help="Runs (folders or ids), run stores, folders with a diagnosis, or with tables and claims.",
+            help="Runs (folders or ids), run stores, or folders with a diagnosis or with tables and claims.",
         ),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")] = Path("report.html"),
-    runs: Annotated[Path, typer.Option("--out", help="Run store in which ids are looked up.")] = Path("runs"),
+    output: Annotated[Path, typer.Option("-o", "--output", help="HTML file to write.")] = Path("report.html"),
+    runs: Annotated[Path, typer.Option("--out", help="Run store in which to look up ids.")] = Path("runs"),
     diagnose: Annotated[bool, typer.Option("--diagnose", help="Diagnose runs that have no diagnosis yet.")] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-    max_mb: Annotated[float, typer.Option("--max-mb", help="Largest size of the page in MB.", min=0.0)] = 20.0,
-    models: Annotated[int, typer.Option("--models", help="Models from stores shown in the explorer.", min=0)] = 5,
-    units: Annotated[int, typer.Option("--units", help="Units per layer in the unit browser.", min=0)] = 64,
+    max_mb: Annotated[float, typer.Option("--max-mb", help="Maximum size of the page in MB.", min=0.0)] = 20.0,
+    models: Annotated[
+        int, typer.Option("--models", help="Maximum number of models of a store in the explorer.", min=0)
+    ] = 5,
+    units: Annotated[
+        int, typer.Option("--units", help="Maximum number of units per layer in the unit browser.", min=0)
+    ] = 64,
     kernel: Annotated[bool, typer.Option("--kernel/--no-kernel", help="Show Gram matrices.")] = True,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Show the figures of claims.")] = True,
     as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML page about runs.
 
-    Pick an unseen combination and see what each network makes of it. The page opens anywhere, offline. NAME=PATH gives
-    a model another name.
+    Pick an unseen combination and see what each network makes of it. The page works offline in any browser. NAME=PATH
+    sets the name of a model.
 
     \b
     Examples:
@@ -54,7 +58,7 @@ def report(
     from recombine.report.page import check_target, write_report
 
     if runs.suffix.lower() in (".html", ".htm"):
-        raise InputError(f"--out names the run store, --output (-o) the page. Got --out {runs}: use -o {runs}.")
+        raise InputError(f"--out is the run store and --output (-o) is the page. Got --out {runs}; use -o {runs}.")
     check_target(output)
     collected = collect(paths, runs=runs, diagnose=diagnose)
     page = write_report(collected, output, max_mb=max_mb, models=models, units=units, kernel=kernel, figures=figures)

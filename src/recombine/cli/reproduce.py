@@ -1,4 +1,4 @@
-"""The command `recombine reproduce`: the paper's results and verdicts on its claims."""
+"""The command `recombine reproduce`: reproduce the paper's results and test its claims."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ def register(app: typer.Typer) -> None:
 def reproduce(
     what: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[R… C…|all]", help="Results (R1 … R15) and claims (C1 … C14); all unless given."),
+        typer.Argument(metavar="[R… C…|all]", help="Results (R1 … R15) and claims (C1 … C14); default: all."),
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for figures, tables, verdicts and runs.")] = Path(
         "reproduction"
     ),
     profile: Annotated[str, typer.Option("--profile", help="quick, standard or paper.")] = "quick",
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="The same as the arguments; commas or several times.")
+        list[str] | None, typer.Option("--only", help="Comma-separated results and claims, like the arguments.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", help="How many seeds, if not the profile's.")] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", help="Number of seeds; default: the profile's.")] = None,
     mnist: Annotated[
-        Path | None, typer.Option("--mnist", help="Folder of MNIST's IDX files, for other digits than those built in.")
+        Path | None, typer.Option("--mnist", help="Folder with MNIST's IDX files, for digits that are not built in.")
     ] = None,
     engine: Engine = "processes",
     address: Address = None,
     device: Device = "auto",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and the expected time; write nothing.")] = (
-        False
-    ),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the runs and the expected time without training.")
+    ] = (False),
     as_json: Json = False,
 ) -> None:
     """Reproduce the paper's results and test its claims.
 
-    Results are figures and tables; claims are tested with intervals over seeds. Finished runs are kept: the same
-    command goes on where it was. Ends with code 1 if a run or a study failed.
+    Results are figures and tables. Claims are tested with intervals over seeds. Finished runs are kept, so the same
+    command resumes an interrupted reproduction. Exits with code 1 if a run or a study failed.
 
     \b
     Examples:
@@ -115,8 +115,9 @@ def _show_plan(plans: list[Plan], workers: int, as_json: bool) -> None:
             for p in plans]  # fmt: skip
     show_table(rows, ["study", "results", "runs", "finished", "search", "minutes", f"on {workers} workers"])
     say(
-        f"\nAbout {minutes:.1f} minutes of training in one process, {side_by_side:.1f} minutes on {workers} workers, "
-        "from measured steps; runs of several studies are counted once. Diagnoses come on top."
+        f"\nTraining takes about {minutes:.1f} minutes in one process or {side_by_side:.1f} minutes on {workers} "
+        "workers, estimated from measured steps. Runs shared by several studies are counted once. "
+        "Diagnoses are not included."
     )
 
 
@@ -130,7 +131,7 @@ def _show(report: Report) -> None:
     )
     if report.lacking:
         say(
-            f"Partial, {len(report.lacking)} studies are not those of the whole profile: "
+            f"Partial: {len(report.lacking)} studies do not have all runs of the profile: "
             + ", ".join(f"{study} ({what})" for study, what in report.lacking.items())
         )
     for name, why in report.failed.items():

@@ -24,7 +24,7 @@ MOST_METRICS = 4  # columns: the first metrics that some run has
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
-    group = typer.Typer(help="Look at stored runs, or delete them.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(help="List, show or delete stored runs.", no_args_is_help=True, rich_markup_mode=None)
     group.command("list")(list_runs)
     group.command("show")(show_run)
     group.command("rm")(remove_runs)
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 @command
 def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
-    """List all runs of a store.
+    """List all runs of a store with their settings, status and scores.
 
     \b
     Example:
@@ -47,7 +47,7 @@ def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
         show_json([row.to_json() for row in rows])
         return
     if not rows:
-        say(f"There is no run in {out}. `recombine train` makes one.")
+        say(f"There are no runs in {out}. Train one with `recombine train`.")
         return
     damaged = {row.id: row.status.reason for row in rows if row.status.damaged}
     shown = [row for row in rows if not row.status.damaged or len(damaged) <= MOST_NAMED]
@@ -84,12 +84,12 @@ def show_run(run: str, out: Out = Path("runs"), as_json: Json = False) -> None:
 
 @command
 def remove_runs(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids, or their beginnings.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids of runs, or unique prefixes.")],
     out: Out = Path("runs"),
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Delete runs. All names are checked before the first is deleted.
+    """Delete runs. All ids are checked before the first run is deleted.
 
     \b
     Example:
@@ -109,9 +109,9 @@ def remove_runs(
 
 
 def described_lines(run: StoredRun) -> str:
-    """What a decoder told about itself: a line per quantity and factor, with mean and maximum over its values."""
+    """What a decoder reports about itself: one line per quantity and factor, with mean and maximum over its values."""
     return "".join(
-        f"\n{quantity.replace('_', ' ')} of {name}: mean {sum(numbers) / len(numbers):.2f}, most {max(numbers):.2f}"
+        f"\n{quantity.replace('_', ' ')} of {name}: mean {sum(numbers) / len(numbers):.2f}, maximum {max(numbers):.2f}"
         for quantity, by_factor in run.described.items()
         for name, numbers in by_factor.items()
         if numbers
@@ -119,7 +119,7 @@ def described_lines(run: StoredRun) -> str:
 
 
 def show_plan(store: Store, configs: list[RunConfig], as_json: bool, *, force: bool = False) -> None:
-    """What training these configurations would do."""
+    """Print what training these configurations would do."""
     store.check_place()
     found = {config: store.status(config) for config in configs}
     plans = {c: planned(status, force=force, record=store.is_finished(c)) for c, status in found.items()}
@@ -134,11 +134,11 @@ def show_plan(store: Store, configs: list[RunConfig], as_json: bool, *, force: b
 
 
 def planned(status: RunStatus, *, force: bool, record: bool) -> Planned:
-    """What training does with a run of this status; `record` says whether it has a run.json."""
+    """What training does with a run of this status. `record` says whether the run has a run.json."""
     from recombine.runs.status import Planned, RunState
 
     if status.damaged and not record:
-        return Planned.TRAIN  # what cannot be gone on from is set aside
+        return Planned.TRAIN  # an unusable checkpoint is set aside
     if force and status.state is not RunState.NOT_STARTED:
         return Planned.AGAIN
     return {
@@ -150,6 +150,6 @@ def planned(status: RunStatus, *, force: bool, record: bool) -> Planned:
 
 
 def told(plan: Planned, status: RunStatus) -> str:
-    """A plan for people, with what there is of the run where that says more."""
+    """Describe a plan, with the status of the run where it adds information."""
     detail = str(status)
     return plan.value if detail in (plan.value, "not started") else f"{plan} ({detail})"

@@ -24,7 +24,9 @@ def register(app: typer.Typer) -> None:
 def train(
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="For example decoder.kind=mlp decoder.depth=4 seed=0..7"),
+        typer.Argument(
+            metavar="[KEY=VALUE]...", help="Settings, for example decoder.kind=mlp decoder.depth=4 seed=0..7"
+        ),
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", help="JSON or YAML file to start from.")] = None,
     out: Out = Path("runs"),
@@ -36,9 +38,9 @@ def train(
 ) -> None:
     """Train a decoder and score it.
 
-    A run that is finished already is only shown. Groups: scene, encoding, holdout, decoder, training, each with a kind,
-    and seed. Several seeds (seed=0,1,2 or seed=0..7) give a run each, trained together where that is faster. Ctrl-C
-    saves; the same command goes on.
+    A finished run is only shown. The groups of settings are scene, encoding, holdout, decoder and training, each with a
+    kind; seed stands alone. Several seeds (seed=0,1,2 or seed=0..7) give one run each and train together where that is
+    faster. Ctrl-C saves the state, and the same command resumes training.
 
     \b
     Examples:
@@ -77,7 +79,7 @@ def train(
 
 
 def seeds_of(words: list[str]) -> list[list[str]]:
-    """The seeds in seed=0,1,2 or seed=0..7 as a word each; no word if none is given. The last one counts."""
+    """The last seed=0,1,2 or seed=0..7 as one `seed=N` word per seed; an empty word list if no seed is given."""
     from recombine.sweeps.spec.values import split_values
 
     given = [word.partition("=")[2] for word in words if word.startswith("seed=")]
@@ -86,7 +88,7 @@ def seeds_of(words: list[str]) -> list[list[str]]:
 
 @contextlib.contextmanager
 def all_told(check: Callable[[], object]) -> Iterator[None]:
-    """If an input error is raised inside, raise it together with the one that `check` raises, if it does."""
+    """If an input error is raised inside, raise it joined with the one that `check` raises, if any."""
     from recombine.core.errors import InputError
 
     try:

@@ -1,8 +1,8 @@
-"""Arrays for a page: quantized to 8 or 16 bits, compressed, and written as text.
+"""Arrays of a page: quantized to 8 or 16 bits, compressed, and written as text.
 
-A number v is written as a code c in 0 … 2^bits − 2, and read as v = f(low + (high − low)·c / (2^bits − 2)); the last
-code means that there is no number. f is *linear*, *root* (f(t) = t·|t|: fine steps near 0, where failing decoders leave
-their traces, coarse ones elsewhere) or *log* (f(t) = 10^t).
+A number v is stored as a code c in 0 … 2^bits − 2 and read as v = f(low + (high − low)·c / (2^bits − 2)). The last code
+stands for a missing number. f is *linear*, *root* (f(t) = t·|t|, with fine steps near 0, where failing decoders leave
+faint traces, and coarse ones elsewhere) or *log* (f(t) = 10^t).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 from jaxtyping import Shaped
 
 Curve = Literal["linear", "root", "log"]
-SMALLEST = 1e-12  # of a number on the log curve
-LEVEL = 6  # of compression; with 9 a page takes three times as long and is half a per cent smaller
+SMALLEST = 1e-12  # smallest number on the log curve
+LEVEL = 6  # of compression; 9 takes three times as long and saves half a per cent
 
 
 def quantize(
     values: Shaped[np.ndarray, "..."], *, bits: int = 8, curve: Curve = "linear", by_row: bool = False
 ) -> tuple[Shaped[np.ndarray, "..."], dict[str, Any]]:
-    """Codes, and what is needed to read them. `by_row` gives each entry of the first axis a range of its own."""
+    """Codes, and the metadata to decode them. `by_row` gives each entry of the first axis its own range."""
     bent = np.asarray(values, dtype=np.float64)
     if curve == "log":
         with np.errstate(invalid="ignore"):
@@ -48,7 +48,7 @@ def quantize(
 
 
 def restore(codes: Shaped[np.ndarray, "..."], about: dict[str, Any]) -> Shaped[np.ndarray, "..."]:
-    """What the page reads: the inverse of `quantize` up to rounding."""
+    """The values that the page decodes: the inverse of `quantize` up to rounding."""
     last = 2 ** about["bits"] - 1
     low, high = (np.reshape(about[k], (-1, *[1] * (codes.ndim - 1))) if isinstance(about[k], list) else about[k]
                  for k in ("low", "high"))  # fmt: skip
@@ -60,11 +60,11 @@ def restore(codes: Shaped[np.ndarray, "..."], about: dict[str, Any]) -> Shaped[n
 
 @dataclass
 class Blobs:
-    """All arrays of a page. Equal ones are kept once; `sizes` says how much each block of the page takes.
+    """All arrays of a page. Equal arrays are stored once.
 
     Attributes:
-        texts: Name of a blob → its text (base64 of the compressed bytes).
-        sizes: Block → bytes of text.
+        texts: Maps the name of a blob to its text (base64 of the compressed bytes).
+        sizes: Maps blocks of the page to their size in bytes of text.
     """
 
     texts: dict[str, str] = field(default_factory=dict)
@@ -80,16 +80,16 @@ class Blobs:
         curve: Curve = "linear",
         by_row: bool = False,
     ) -> dict[str, Any]:
-        """Keep an array for a block of the page; returns what the page's JSON says about it."""
+        """Store an array for a block of the page and return its description for the page's JSON."""
         codes, about = quantize(values, bits=bits, curve=curve, by_row=by_row)
         return about | {"blob": self.add_bytes(codes.tobytes(), block)}
 
     def add_integers(self, values: Shaped[np.ndarray, "..."], block: str) -> dict[str, Any]:
-        """Keep whole numbers of up to 31 bits as they are."""
+        """Store integers of up to 31 bits without quantization."""
         return {"shape": list(values.shape), "blob": self.add_bytes(values.astype("<i4").tobytes(), block)}
 
     def add_bytes(self, content: bytes, block: str) -> str:
-        """Keep bytes, compressed; returns their name."""
+        """Store compressed bytes and return their name."""
         digest = hashlib.sha256(content).hexdigest()
         if digest not in self._known:
             text = base64.b64encode(zlib.compress(content, LEVEL)).decode()

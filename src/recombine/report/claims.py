@@ -1,4 +1,4 @@
-"""The verdict table: claims, what was measured, and the figures that show it."""
+"""The table of verdicts: claims, measurements, and the figures that show them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from recombine.diagnostics.findings import json_able
 from recombine.report.arrays import Blobs
 
-# Which results of the paper show a claim, for files that do not say it.
+# The results of the paper that show a claim, for files that do not name them.
 RESULTS = {
     "C1": "R1", "C2": "R2", "C3": "R3 R11", "C4": "R4 R5 R14", "C5": "R5", "C6": "R6", "C7": "R7", "C8": "R7",
     "C9": "R8", "C10": "R8", "C11": "R9", "C12": "R10 R15", "C13": "R12", "C14": "R14",
@@ -22,10 +22,10 @@ NAME = re.compile(r"([CR])0*(\d+)(?![0-9])", re.IGNORECASE)
 def claims_json(
     claims: Iterable[tuple[str, Any]], figures: Mapping[tuple[str, str], bytes], blobs: Blobs
 ) -> tuple[dict[str, Any], list[str]]:
-    """The claims with their figures, the figures that belong to none, and notes about what could not be read.
+    """The claims with their figures, the remaining figures, and notes about unreadable files.
 
-    A figure belongs to the folder it was found in, and so do its claims; on the page it is known by its name, with
-    that of its folder where two folders have one of the same name.
+    Figures and claims belong to the folder in which they were found. On the page, a figure is identified by its name,
+    together with the folder's name if two folders have a figure of the same name.
     """
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
@@ -38,11 +38,11 @@ def claims_json(
             kept[known] = blobs.add_bytes(content, "figures")
             names.setdefault(folder, {})[name] = known
         else:
-            notes.append(f"The figure {known} is damaged and not shown.")
+            notes.append(f"The figure {known} is damaged and is not shown.")
     for source, content in claims:
         given = content.get("claims") if isinstance(content, Mapping) else content
         if not isinstance(given, list):
-            notes.append(f"claims.json of {source} is no list of claims and not shown.")
+            notes.append(f"claims.json of {source} is not a list of claims and is not shown.")
             continue
         for number, claim in enumerate(given):
             if isinstance(claim, Mapping) and claim.get("claim") is not None:
@@ -50,7 +50,7 @@ def claims_json(
                 shown = [own[name] for name in _figures(claim, own)]
                 rows.append({**json_able(claim), "source": source, "figures": shown})
             else:
-                notes.append(f"Entry {number + 1} of claims.json of {source} is no claim and not shown.")
+                notes.append(f"Entry {number + 1} of claims.json of {source} is not a claim and is not shown.")
     used = {name for row in rows for name in row["figures"]}
     return {"rows": rows, "figures": kept, "others": [name for name in kept if name not in used]}, notes
 
@@ -68,5 +68,5 @@ def _figures(claim: Mapping[str, Any], kept: Mapping[str, str]) -> list[str]:
 
 
 def _names(text: str, letter: str) -> set[str]:
-    """Names such as R5 or R05 in a text, written plainly."""
+    """Names such as R5 or R05 in a text, in normal form."""
     return {f"{letter}{int(number)}" for kind, number in NAME.findall(text) if kind.upper() == letter}

@@ -1,8 +1,8 @@
-"""What is to be shown: runs, diagnoses, tables, claims and figures found under the paths a user gives.
+"""Collects what the page shows: runs, diagnoses, tables, claims and figures under the given paths.
 
 A path is a run's directory or id, a run store, a folder with a diagnosis, a folder with tables (`table.csv`,
-`tables/*.csv`), claims (`claims.json`) and figures (`figures/*.png`), such as a sweep or a reproduction writes, or a
-single CSV file. `NAME=PATH` gives a model a name. What cannot be read becomes a note on the page; the rest is shown.
+`tables/*.csv`), claims (`claims.json`) and figures (`figures/*.png`), as written by a sweep or a reproduction, or a
+single CSV file. `NAME=PATH` names a model. Unreadable files become notes on the page, and the rest is shown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ from recombine.runs.layout import RUN_ID
 from recombine.runs.store import Store
 from recombine.runs.stored import StoredRun
 
-PARTS = ("outputs", "errors", "superposition", "kernels", "geometry", "probes", "tuning")  # what the page shows
+PARTS = (
+    "outputs",
+    "errors",
+    "superposition",
+    "kernels",
+    "geometry",
+    "probes",
+    "tuning",
+)  # the parts that the page shows
 MOST_TABLE_BYTES = 2**24
 ACCEPTED = (
     "a run's directory or id, a run store, a folder with a diagnosis, or one with tables (table.csv, tables/*.csv) "
@@ -36,12 +44,12 @@ ACCEPTED = (
 
 @dataclass
 class Model:
-    """A diagnosed model; `run` if it is one of a store.
+    """A diagnosed model, with its `run` if it belongs to a store.
 
     Attributes:
-        asked: It was asked for itself, not found in a store.
-        named: Its name was given, not made up from what it is.
-        folder: Of its diagnosis, by which a model that is met twice is known.
+        asked: Whether it was requested directly rather than found in a store.
+        named: Whether its name was given rather than generated.
+        folder: Folder of its diagnosis, which identifies a model that is found twice.
     """
 
     name: str
@@ -54,7 +62,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Table:
-    """A CSV file: numbers where a column holds only numbers, text elsewhere."""
+    """A CSV file. Columns that contain only numbers are numeric; the others are text."""
 
     name: str
     rows: list[dict[str, Any]]
@@ -62,15 +70,15 @@ class Table:
 
 @dataclass
 class Collected:
-    """Everything found.
+    """Everything that was found.
 
     Attributes:
-        models: Diagnosed models, those asked for by name first.
-        runs: All finished runs, diagnosed or not.
-        tables: By CSV file.
-        claims: The content of claims.json files, each with the name of its folder.
-        figures: Name of its folder and of a PNG file → its bytes.
-        notes: What could not be read or is not shown, in words.
+            models: Diagnosed models, those requested by name first.
+            runs: All finished runs, diagnosed or not.
+            tables: One per CSV file.
+            claims: The content of claims.json files, each with the name of its folder.
+            figures: Maps the names of a folder and a PNG file to its bytes.
+            notes: Messages about what could not be read or is not shown.
     """
 
     models: list[Model] = field(default_factory=list)
@@ -79,7 +87,7 @@ class Collected:
     claims: list[tuple[str, Any]] = field(default_factory=list)
     figures: dict[tuple[str, str], bytes] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    sources: dict[str, Path] = field(default_factory=dict)  # names of folders and files whose content is shown
+    sources: dict[str, Path] = field(default_factory=dict)  # names of the folders and files that are shown
 
     @property
     def empty(self) -> bool:
@@ -87,15 +95,15 @@ class Collected:
 
 
 def collect(paths: Sequence[str | Path], *, runs: str | Path = "runs", diagnose: bool = False) -> Collected:
-    """Look through the paths.
+    """Search the paths.
 
     Args:
         paths: See the module docstring.
         runs: The store in which ids are looked up.
-        diagnose: Diagnose runs that have no diagnosis yet, or lack a part of it.
+            diagnose: Diagnose runs that have no diagnosis yet, or lack a part of it.
 
-    Raises:
-        InputError: for a path that holds nothing of the kind, or a run that is named but has no diagnosis.
+        Raises:
+            InputError: For a path without anything to show, or a requested run without a diagnosis.
     """
     if not paths:
         raise InputError(f"There is nothing to report on. Give {ACCEPTED}.")
@@ -114,8 +122,8 @@ def collect(paths: Sequence[str | Path], *, runs: str | Path = "runs", diagnose:
     if undiagnosed:
         commands = "\n".join(f"  recombine diagnose {run.id} --out {run.path.parent}" for run in undiagnosed)
         raise StoreError(
-            f"{_count(len(undiagnosed), 'run has', 'runs have')} no diagnosis yet:\n{commands}\n"
-            "makes one; with --diagnose this command does it."
+            f"{_count(len(undiagnosed), 'run has', 'runs have')} no diagnosis yet. Run\n{commands}\n"
+            "or repeat this command with --diagnose."
         )
     if found.empty:
         why = "".join(f"\n  {note}" for note in found.notes)
@@ -126,7 +134,7 @@ def collect(paths: Sequence[str | Path], *, runs: str | Path = "runs", diagnose:
 
 
 def _named(given: str) -> tuple[str, Path]:
-    """NAME=PATH in two, at the first "=" after which there is a path or an id; a path that exists as written is one."""
+    """Split NAME=PATH at the first "=" that is followed by a path or an id. An existing path is not split."""
     if not given or os.path.exists(given):
         return "", Path(given)
     cuts = [(given[:i], Path(given[i + 1 :])) for i, sign in enumerate(given) if sign == "=" and given[i + 1 :]]
@@ -147,7 +155,7 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def _look(found: Collected, name: str, path: Path, diagnose: bool, undiagnosed: list[StoredRun]) -> None:
-    """Everything that a folder holds."""
+    """Collect everything in a folder."""
     resolved = path.resolve()
     if RUN_ID.fullmatch(resolved.name) and (path / "config.json").is_file():
         store = Store(resolved.parent if path == Path(".") else path.parent)
@@ -183,7 +191,7 @@ def _look(found: Collected, name: str, path: Path, diagnose: bool, undiagnosed: 
 
 
 def _look_through_store(found: Collected, store: Store, diagnose: bool) -> None:
-    """All finished runs of a store; those without a diagnosis appear among the run facts alone."""
+    """Collect all finished runs of a store. Runs without a diagnosis appear only in the list of runs."""
     bare = 0
     damaged: dict[str, str] = {}
     rows = store.list()
@@ -201,12 +209,12 @@ def _look_through_store(found: Collected, store: Store, diagnose: bool) -> None:
             damaged[row.id] = str(error)
     unfinished = sum(not row.status.finished and not row.status.damaged for row in rows)
     if unfinished:
-        found.notes.append(f"{_count(unfinished, 'run', 'runs')} in {store.root} not finished: not shown.")
+        found.notes.append(f"{_count(unfinished, 'run', 'runs')} in {store.root} not finished and not shown.")
     found.notes += [f"Not shown: {line}" for line in damage_lines(store.root, damaged)]
     if bare:
         found.notes.append(
-            f"{_count(bare, 'run', 'runs')} in {store.root} without a diagnosis: shown among the runs, not in the "
-            "explorer. --diagnose makes them."
+            f"{_count(bare, 'run', 'runs')} in {store.root} without a diagnosis: listed among the runs, but not in the "
+            "explorer. Use --diagnose to diagnose them."
         )
 
 
@@ -227,7 +235,7 @@ def _add_run(
 
 
 def _met(found: Collected, folder: Path, name: str, *, asked: bool, run: StoredRun | None = None) -> bool:
-    """Whether a model is already there. What this path says of it is added: a name, its run, that it was asked for."""
+    """Whether a model was found before. If so, its name, its run and whether it was requested are updated."""
     known = next((model for model in found.models if model.folder == folder), None)
     if known is None:
         return False
@@ -242,9 +250,7 @@ def _loaded(folder: Path) -> Diagnosis:
     try:
         return Diagnosis.load(folder, partial=True)
     except StoreError as error:
-        raise StoreError(
-            f"{error} Diagnose the model and save the diagnosis again, or leave this folder out."
-        ) from error
+        raise StoreError(f"{error} Diagnose the model and save the diagnosis again, or omit this folder.") from error
 
 
 def _loaded_of(run: StoredRun) -> Diagnosis:
@@ -252,18 +258,23 @@ def _loaded_of(run: StoredRun) -> Diagnosis:
         return run.load_diagnosis(partial=True)
     except StoreError as error:
         command = f"recombine diagnose {run.id} --out {run.path.parent}"
-        raise StoreError(f"{error} `{command}` makes it again, and so does this command with --diagnose.") from error
+        raise StoreError(
+            f"{error} Compute it again with `{command}`, or repeat this command with --diagnose."
+        ) from error
 
 
 def _diagnosed(run: StoredRun) -> Diagnosis:
-    """The run's diagnosis with all parts of the page. One that lacks some of them is made again with the settings it
-    had, and with every part that it held, so that nothing computed before is lost."""
+    """The run's diagnosis with all parts of the page.
+
+    If parts are missing, the diagnosis is computed again with its old settings and all of its old parts, so that no
+    result is lost.
+    """
     folder = run.path / "diagnosis"
     if not (folder / MAIN).is_file():
         return run.diagnose(parts=PARTS)
     try:
         found = run.load_diagnosis(partial=True)
-    except StoreError:  # which parts there were is seen by their files
+    except StoreError:  # the files show which parts there were
         held = {part for part in ALL_PARTS if next(folder.glob(f"{part}[-.]*"), None) is not None}
         return run.diagnose(parts=[part for part in ALL_PARTS if part in held or part in PARTS])
     if all(_kept(found, part) for part in PARTS):
@@ -281,11 +292,13 @@ def _note_damage(found: Collected, what: str, diagnosis: Diagnosis) -> None:
     for part in PARTS:
         if diagnosis[part].state is Missing.DAMAGED:
             reason = diagnosis[part].reason
-            found.notes.append(f"The {part} of {what} are not shown: {reason} With --diagnose this command does it.")
+            found.notes.append(
+                f"The {part} of {what} are not shown: {reason} Repeat this command with --diagnose to compute them."
+            )
 
 
 def _kept(diagnosis: Diagnosis, part: str) -> bool:
-    """Whether a part is there, or could not be computed, which doing it again would not change."""
+    """Whether a part is present, or could not be computed, which another attempt would not change."""
     return diagnosis[part].state not in (Missing.NOT_REQUESTED, Missing.DAMAGED)
 
 
@@ -298,7 +311,7 @@ def _read_table(found: Collected, path: Path) -> None:
         if path.stat().st_size > MOST_TABLE_BYTES:
             raise ValueError(f"it is larger than {MOST_TABLE_BYTES >> 20} MB")
         rows = from_csv(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:  # InputError is one
+    except (OSError, ValueError) as error:  # InputError is a ValueError
         found.notes.append(f"The table {path} is not shown: {error}.")
         return
     found.tables.append(Table(name, [{column: _finite(value) for column, value in row.items()} for row in rows]))

@@ -1,4 +1,4 @@
-"""Charts over runs and seeds: quantities by layer, ID against OOD scores, and how thresholds grow with N."""
+"""Charts over runs and seeds: quantities by layer, ID against OOD scores, and growth of thresholds with N."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from recombine.scoring.intervals import bootstrap_interval
 from recombine.scoring.metrics import METRICS
 from recombine.scoring.scores import axis_label, on_log_scale
 
-SERIES = ("variant", "series", "kind", "condition", "name")  # columns that say what a row of a table is about
-OF_A_LAYER = ("layer", "name", "kind")  # columns that say which layer a row is about
+SERIES = ("variant", "series", "kind", "condition", "name")  # columns that name the series of a row
+OF_A_LAYER = ("layer", "name", "kind")  # columns that identify the layer of a row
 SHOWN_ROWS = 300
 
 
 def quantities() -> dict[str, str]:
-    """What is drawn by layer, in diagnoses and in tables: the columns that the parts name, with their headings."""
+    """The quantities drawn by layer in diagnoses and tables: the columns that the parts declare, with headings."""
     return {column: heading for part in PARTS.values() for column, heading in part.layer_columns.items()}
 
 
 def layer_curves(models: Sequence[Model], tables: Iterable[Table]) -> list[dict[str, Any]]:
-    """A chart per quantity: series → points (layer, mean, interval over seeds, number of seeds)."""
+    """One chart per quantity: series → points (layer, mean, interval over seeds, number of seeds)."""
     values: dict[str, dict[str, dict[tuple[int, str], list[float]]]] = {}
     titles = quantities()
     known: set[tuple[Any, ...]] = set()  # tables may share runs
@@ -59,8 +59,12 @@ def layer_curves(models: Sequence[Model], tables: Iterable[Table]) -> list[dict[
 
 
 def _series(models: Sequence[Model]) -> list[str]:
-    """Runs that differ only in their seed are one series, under the name given to one of them; other models are one
-    each."""
+    """The series of each model.
+
+    Runs that differ only in their seed form one series, named after the member with a given name. Every other model is
+    a
+    series of its own.
+    """
     runs = [model.run for model in models if model.run is not None]
     names = iter(distinct_names([_seedless(run) for run in runs], [run.id for run in runs]))
     series = [model.name if model.run is None else next(names) for model in models]
@@ -72,7 +76,7 @@ def _seedless(run: StoredRun) -> dict[str, Any]:
 
 
 def _put_table(table: Table, wanted: Sequence[str], put: Any) -> None:
-    """A tidy table with a row per layer and seed: numbers are quantities, what else differs makes series."""
+    """A tidy table with one row per layer and seed: numbers are quantities, and all other differences form series."""
     first = table.rows[0]
     words = [c for c in first if c not in (*OF_A_LAYER, "seed", "run") and not _is_numeric(table, c)]
     words += [c for c in ("depth", "width") if c in first]
@@ -104,7 +108,7 @@ def _points(found: Mapping[tuple[int, str], list[float]]) -> list[dict[str, Any]
 def score_scatter(
     runs: Sequence[StoredRun], tables: Iterable[Table], names: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """A point per run: ID and OOD means of every metric that it has. `names`: those given to runs, by id."""
+    """One point per run: ID and OOD means of every metric it has. `names` maps ids of runs to given names."""
     points = []
     given = [(names or {}).get(run.id) for run in runs]
     named = under_given_names([run.config.seedless_hash for run in runs], given)
@@ -127,7 +131,7 @@ def score_scatter(
 
 
 def _both_splits(row: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Metric → its ID and OOD mean, of the metrics that a row has both of."""
+    """Map the metrics that have both means to their ID and OOD mean."""
     found = {}
     for column, value in row.items():
         metric, other = column.removeprefix("id_"), row.get(f"ood_{column.removeprefix('id_')}")
@@ -139,12 +143,12 @@ def _both_splits(row: Mapping[str, Any]) -> dict[str, list[float]]:
 
 
 def metric_json(name: str) -> dict[str, Any]:
-    """What the page says of a metric."""
+    """The description of a metric on the page."""
     return {"name": name, "label": axis_label(name), "log": on_log_scale(name)}
 
 
 def threshold_points(tables: Iterable[Table]) -> list[dict[str, Any]]:
-    """Tables of data-efficiency thresholds: a row per N (`side`) and seed with the `examples` that sufficed."""
+    """Tables of data-efficiency thresholds: one row per N (`side`) and seed with the `examples` that sufficed."""
     return [
         {"series": str(row.get("kind", table.name)), "n": row["side"], "samples": row["examples"],
          "seed": row.get("seed"), "run": row.get("run")}
@@ -155,7 +159,7 @@ def threshold_points(tables: Iterable[Table]) -> list[dict[str, Any]]:
 
 
 def plain_tables(tables: Iterable[Table]) -> list[dict[str, Any]]:
-    """The tables themselves, the first rows of long ones."""
+    """The tables themselves; only the first rows of long ones."""
     return [
         {"name": table.name, "columns": list(table.rows[0]) if table.rows else [], "of": len(table.rows),
          "rows": [list(row.values()) for row in table.rows[:SHOWN_ROWS]]}

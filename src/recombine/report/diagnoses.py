@@ -1,4 +1,4 @@
-"""A page about diagnoses at hand, stored or not."""
+"""A page about diagnoses in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def report_diagnoses(diagnoses: Mapping[str, Diagnosis], path: str | Path = "rep
     """Write one self-contained page about diagnosed models.
 
     Args:
-        diagnoses: Name of each model → its diagnosis.
+        diagnoses: Maps names of models to their diagnoses.
         path: The file to write.
     """
     models = [Model(name, found) for name, found in diagnoses.items()]

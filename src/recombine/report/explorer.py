@@ -1,6 +1,6 @@
-"""What the explorer shows of each model: outputs, scores, maps by layer, sampled units.
+"""The explorer's view of each model: outputs, scores, maps by layer, and sampled units.
 
-Models that can be compared cell by cell (the same factors, hold-out and truth) make a group.
+Models that can be compared cell by cell (same factors, hold-out and truth) form a group.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from recombine.report.memories import memories_json
 from recombine.scoring.scores import axis_label, on_log_scale
 
 Contents = Mapping[str, PageContent]  # by part
-UNITS = 64  # shown per layer, of the 128 that a diagnosis keeps
+UNITS = 64  # shown per layer, of the 128 that a diagnosis stores
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +53,15 @@ class Group:
 
     @property
     def row_0(self) -> str:
-        """Whether row 0 of a picture is drawn at the bottom or, as photographs have it, at the top."""
+        """Whether row 0 of a picture is at the bottom or, as in photographs, at the top."""
         return str(self.models[0].diagnosis.facts.get("row_0", "top"))
 
     @property
     def tone(self) -> Tone:
-        """How numbers become brightness, or the limits of a vector's axis."""
+        """How numbers map to brightness, or the limits of a vector's axis."""
         diagnosis, truth = self.models[0].diagnosis, self.truth
         outputs = [found for model in self.models if (found := _outputs(model)) is not None]
-        if truth is None or image_axes(truth.shape[1:]) is None:  # vectors are not cut off
+        if truth is None or image_axes(truth.shape[1:]) is None:  # vectors are not clipped
             shown = [*outputs, *([] if truth is None else [truth])]
             return tone_of(np.concatenate(shown)) if shown else Tone()
         return tone_of(truth[self.available], diagnosis.facts.get("value_range"))
@@ -75,7 +75,7 @@ class Group:
 
     @property
     def start(self) -> list[int]:
-        """Where a reader begins: the held-out cell nearest to the middle of the hold-out (or of the grid)."""
+        """The initial cell: the held-out cell closest to the middle of the hold-out, or of the grid."""
         places = np.stack(np.unravel_index(np.arange(len(self.space)), self.space.shape), axis=1)
         places = places[self.held] if self.held.any() else places
         away = np.square(places - places.mean(0)).sum(1)
@@ -101,7 +101,7 @@ def _outputs(model: Model) -> Float[np.ndarray, "cell ..."] | None:
 
 
 def grouped(models: Sequence[Model]) -> list[Group]:
-    """Models by factor space, hold-out and truth; one without truth joins the first group that fits otherwise."""
+    """Group models by factor space, hold-out and truth. A model without truth joins the first fitting group."""
     groups: list[tuple[Any, dict[str, Group]]] = []
     for model in models:
         splits = (_held(model.diagnosis).tobytes(), _available(model.diagnosis).tobytes())
@@ -115,7 +115,7 @@ def grouped(models: Sequence[Model]) -> list[Group]:
         fitting = digest if digest in same or not same else next((d for d in same if not (d and digest)), digest)
         if fitting in same:
             same[fitting].models.append(model)
-            if digest and not fitting:  # the group has a truth from now on
+            if digest and not fitting:  # from now on the group has a truth
                 same[digest] = same.pop(fitting)
         else:
             same[digest] = Group([model])
@@ -123,7 +123,7 @@ def grouped(models: Sequence[Model]) -> list[Group]:
 
 
 def group_json(group: Group, blobs: Blobs, *, units: int = UNITS, kernel: Any = None) -> dict[str, Any]:
-    """A group for the page. `kernel(model, blobs)` says what the kernel view shows of a model; None leaves it out."""
+    """A group for the page. `kernel(model, blobs)` describes the kernel view of a model; None omits it."""
     truth = group.truth
     models = [model_json(model, blobs, units) for model in group.models]
     if kernel is not None:
@@ -146,13 +146,13 @@ def group_json(group: Group, blobs: Blobs, *, units: int = UNITS, kernel: Any = 
 
 
 def pictures(outputs: Float[np.ndarray, "cell ..."]) -> Float[np.ndarray, "cell ..."]:
-    """Outputs as the page draws them: (cell, row, column), (cell, row, column, colour), or (cell, n) for vectors."""
+    """Outputs in the page's layout: (cell, row, column), (cell, row, column, colour), or (cell, n) for vectors."""
     found = as_pictures(outputs)
     return outputs.reshape(len(outputs), -1) if found is None else found
 
 
 def model_json(model: Model, blobs: Blobs, units: int = UNITS) -> dict[str, Any]:
-    """One model for the page; `missing` says what is not there, and why."""
+    """One model for the page. `missing` lists absent parts with the reason."""
     diagnosis, block = model.diagnosis, f"model {model.name!r}"
     diagnosis, contents = _contents(diagnosis)
     parts = {name: diagnosis[name] for name in ("outputs", "errors", "superposition", "geometry", "probes", "tuning")}
@@ -176,7 +176,7 @@ def model_json(model: Model, blobs: Blobs, units: int = UNITS) -> dict[str, Any]
             ]
         else:
             missing = parts["superposition"].missing.get("input side")
-            content["missing"]["input side"] = missing.reason if missing else "its files hold none"
+            content["missing"]["input side"] = missing.reason if missing else "its files contain none"
         content["memories"] = memories_json(parts["superposition"], blobs, f"{block}, memories")
     if parts["tuning"].computed:
         content["units"] = _units(diagnosis, blobs, f"{block}, units", units)
@@ -184,7 +184,7 @@ def model_json(model: Model, blobs: Blobs, units: int = UNITS) -> dict[str, Any]
 
 
 def _contents(diagnosis: Diagnosis) -> tuple[Diagnosis, Contents]:
-    """What the page shows of each part. A part whose numbers do not fit the diagnosis, in foreign files, is missing."""
+    """The page's content of each part. A part of a foreign file whose numbers do not fit the diagnosis is missing."""
     contents, parts = {}, dict(diagnosis.parts)
     for name in PARTS:
         if diagnosis[name].computed:
@@ -197,8 +197,10 @@ def _contents(diagnosis: Diagnosis) -> tuple[Diagnosis, Contents]:
 
 
 def landscapes(model: Model, contents: Contents, blobs: Blobs, block: str) -> dict[str, Any]:
-    """Numbers over the grid, with their means over ID and OOD cells: a run's metrics, or the diagnosis's error, then
-    what other parts have one number per cell of."""
+    """Numbers over the grid with their means over ID and OOD cells.
+
+    These are the run's metrics, or the error of the diagnosis, followed by the per-cell numbers of other parts.
+    """
     found = {
         name: _landscape(model, column, axis_label(name), log=on_log_scale(name))
         for name, column in _scores(model).items()
@@ -214,7 +216,7 @@ def landscapes(model: Model, contents: Contents, blobs: Blobs, block: str) -> di
 def _landscape(
     model: Model, values: np.ndarray, label: str, *, log: bool = False, classes: Sequence[str] | None = None
 ) -> tuple[dict[str, Any], Float[np.ndarray, " cell"]]:
-    """What the page says about numbers over the grid, and the numbers at cells that exist."""
+    """The page's description of numbers over the grid, and the numbers at existing cells."""
     held, available = _held(model.diagnosis), _available(model.diagnosis)
     splits = {} if classes else {"id": available & ~held, "ood": available & held}
     means = {split: float(np.mean(values[mask])) for split, mask in splits.items() if mask.any()}
@@ -223,18 +225,18 @@ def _landscape(
 
 
 def _scores(model: Model) -> dict[str, Float[np.ndarray, " cell"]]:
-    """A run's scores; the error that the diagnosis found for other models."""
+    """The scores of a run, or the error of the diagnosis for other models."""
     if model.run is not None:
         try:
             return model.run.scores.columns
         except StoreError:
-            pass  # the run's own facts say what is wrong with it
+            pass  # the facts of the run report what is wrong with it
     errors = model.diagnosis["errors"]
     return {"mse": errors.arrays["mse"]} if errors.computed else {}
 
 
 def layer_maps(diagnosis: Diagnosis, contents: Contents, blobs: Blobs, block: str) -> dict[str, Any]:
-    """Title → numbers (layer, cell), with the part that they are of."""
+    """Map titles to numbers (layer, cell), with the part they belong to."""
     available = _available(diagnosis)
     found: dict[str, Any] = {}
     for name, content in contents.items():
@@ -247,7 +249,7 @@ def layer_maps(diagnosis: Diagnosis, contents: Contents, blobs: Blobs, block: st
 
 
 def _units(diagnosis: Diagnosis, blobs: Blobs, block: str, most: int) -> dict[str, Any]:
-    """Layer → the maps of some of its units, each on a scale of its own, with what is known about them."""
+    """Map layers to the maps of some of their units, each with its own scale, and their properties."""
     tuning, found = diagnosis["tuning"], {}
     if "sampled" not in tuning.tables:
         return {}

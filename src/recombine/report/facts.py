@@ -1,4 +1,4 @@
-"""What is known about each run, and the command that makes it again."""
+"""The facts of each run, and the command that trains it again."""
 
 from __future__ import annotations
 
@@ -43,8 +43,10 @@ def train_command(run: StoredRun) -> str:
 
 
 def overrides(config: RunConfig) -> list[str] | None:
-    """The key=value words by which a configuration differs from the defaults of its kinds; None if there are none
-    that give exactly this configuration."""
+    """The key=value words in which a configuration differs from the defaults of its kinds.
+
+    None if no words give exactly this configuration.
+    """
     wanted = _leaves(config.to_dict())
     plain = _leaves(RunConfig.parse([]).to_dict())
     kinds = [_word(key, wanted[key]) for key in wanted if key.endswith(".kind") and wanted[key] != plain.get(key)]
@@ -54,12 +56,12 @@ def overrides(config: RunConfig) -> list[str] | None:
                            if not key.endswith(".kind") and (key not in usual or usual[key] != value))]  # fmt: skip
         words += [] if any(word.startswith("seed=") for word in words) else [f"seed={config.seed}"]
         return words if RunConfig.parse(words).hash == config.hash else None
-    except InputError:  # a kind that has no defaults for everything, such as a mixed encoding
+    except InputError:  # a kind without defaults for some keys, such as a mixed encoding
         return None
 
 
 def _leaves(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration as group.key → value, the nested groups of the training (examples, loss, …) included."""
+    """A configuration as group.key → value, including the nested groups of training (examples, loss, …)."""
     found: dict[str, Any] = {}
     for key, value in flat(config).items():
         nested = key in ("training.examples", "training.loss", "training.optimizer")

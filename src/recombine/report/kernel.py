@@ -13,10 +13,10 @@ MOST_CELLS = 1024
 
 
 def kernel_json(model: Model, blobs: Blobs) -> dict[str, Any]:
-    """The upper triangles of all similarities, row by row, and which cell each row is.
+    """The upper triangles of all similarities, row by row, and the cell of each row.
 
-    A larger matrix is shown for every second, third, … cell, so that ID and OOD keep their shares; `of` says of how
-    many.
+    Larger matrices are subsampled to every second, third, … cell, so that ID and OOD keep their shares. `of` is the
+    original number of cells.
     """
     part = model.diagnosis["kernels"]
     if not part.computed:

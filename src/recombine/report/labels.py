@@ -1,4 +1,4 @@
-"""Names for runs: what they are, and by what they differ from the others shown with them."""
+"""Names of runs: what they are, and how they differ from the others on the page."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from recombine.report.collect import Model
     from recombine.runs.stored import StoredRun
 
-SAID = ("decoder.kind", "decoder.depth", "decoder.width", "encoding.kind")  # in the first words of every name
+SAID = ("decoder.kind", "decoder.depth", "decoder.width", "encoding.kind")  # contained in the first words of every name
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration as group.key → value; groups have one level, deeper ones stay values."""
+    """A configuration as group.key → value. Groups have one level; deeper mappings stay values."""
     out: dict[str, Any] = {}
     for group, content in config.items():
         if isinstance(content, Mapping):
@@ -25,11 +25,11 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-LONGEST = 90  # signs of a name that can still be read in a list
+LONGEST = 90  # maximum characters of a name in a list
 
 
 def names_of(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A name for each configuration: decoder, code, and every other key in which they differ."""
+    """A name for each configuration: decoder, code, and every other key in which the configurations differ."""
     flats = [flat(config) for config in configs]
     keys = list(dict.fromkeys(key for config in flats for key in config))
     differing = [key for key in keys if key not in SAID and len({json.dumps(c.get(key)) for c in flats}) > 1]
@@ -38,11 +38,11 @@ def names_of(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def distinct_names(configs: Sequence[Mapping[str, Any]], runs: Sequence[str]) -> list[str]:
-    """A name for each configuration, no longer than `LONGEST`, and the same for equal ones only.
+    """A name for each configuration, at most `LONGEST` long, with equal names only for equal configurations.
 
-    Where so much differs that names would become sentences, configurations are named among those with the same scene
-    and hold-out; what that leaves too long or alike is told apart by seed and id (of the first run in `runs` that has
-    the configuration).
+    If so much differs that names would become sentences, configurations are named within groups of equal scene and
+    hold-out. Names that are still too long or ambiguous are replaced by the seed and the id of the first run in `runs`
+    with that configuration.
     """
     keys = [json.dumps(config, sort_keys=True) for config in configs]
     first = {key: i for i, key in reversed(list(enumerate(keys)))}
@@ -64,7 +64,7 @@ def distinct_names(configs: Sequence[Mapping[str, Any]], runs: Sequence[str]) ->
 
 
 def under_given_names(made: Sequence[str], given: Sequence[str | None]) -> list[str]:
-    """Names of series, where the only name given to one of a series' members is the name of all of them."""
+    """Names of series. If exactly one name was given to members of a series, the series takes that name."""
     known: dict[str, set[str]] = {}
     for name, own in zip(made, given):
         known.setdefault(name, set()).update([own] if own else [])
@@ -77,7 +77,7 @@ def _unclear(names: Iterable[str]) -> bool:
 
 
 def groups_of(configs: Sequence[Mapping[str, Any]], most: int = 12) -> list[str]:
-    """Names of groups of configurations, the finest division into at most `most` of them (a chart's colours)."""
+    """Names of groups of configurations: the finest division into at most `most` groups (the colours of a chart)."""
     heads = [flat(config) for config in configs]
     divisions = (
         lambda: names_of(configs),
@@ -113,7 +113,7 @@ def _said(key: str, value: Any) -> str:
         return " + ".join(value)
     if key == "training.examples" and isinstance(value, Mapping):
         return _sources(value)
-    word = f"{group} {word}" if group == "holdout" else word  # "seed" alone is the run's
+    word = f"{group} {word}" if group == "holdout" else word  # a bare "seed" is the seed of the run
     return word if value is True else f"{word} {_plain(value)}"
 
 
@@ -132,7 +132,7 @@ def _source(name: str, given: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A setting in words, without brackets and quotes: a factor by its size, others by their contents."""
+    """A setting in words, without brackets and quotes: a factor by its size, other settings by their contents."""
     if isinstance(value, Mapping):
         if "size" in value and "kind" in value:
             return f"{value['kind']} {value['size']}"
@@ -149,7 +149,7 @@ def told(run: StoredRun) -> dict[str, Any]:
 
 
 def name_runs(models: Iterable[Model]) -> None:
-    """Give every model without a name one, and tell equal names apart."""
+    """Name every model that has no name, and make equal names distinct."""
     models = list(models)
     of_runs = [(model, model.run) for model in models if model.run is not None]
     names = distinct_names([told(run) for _, run in of_runs], [run.id for _, run in of_runs])

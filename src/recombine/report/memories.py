@@ -1,4 +1,4 @@
-"""What the page shows of an unseen output: its class, and the trained outputs that its best sum is made of."""
+"""The page's view of an unseen output: its class, and the training outputs that form its best sum."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from recombine.report.arrays import Blobs
 
 
 def memories_json(part: PartResult, blobs: Blobs, block: str) -> dict[str, Any] | None:
-    """The classified unseen cells with their memories and weights; None if the files hold none.
+    """The classified unseen cells with their memories and weights; None if the files contain none.
 
-    `words` are the distinct descriptions, `word` says which one each cell has. A sum of fewer memories than others has
-    −1 for a cell.
+    `words` are the distinct descriptions, and `word` is the index of each cell's description. Sums with fewer memories
+    than others are padded with −1.
     """
     rows = [row for row in part.tables.get("classes", []) if row["split"] == "ood"]
     cells, weights = (part.arrays.get(f"memories/{name}") for name in ("cells", "weights"))

@@ -17,7 +17,7 @@ HEIGHT = 900
 
 @dataclass(frozen=True)
 class Explorer:
-    """Shows itself in Jupyter; `html` is the whole page."""
+    """Displays itself in Jupyter. `html` is the whole page."""
 
     page: Page
     height: int = HEIGHT
@@ -27,14 +27,14 @@ class Explorer:
         return self.page.html
 
     def _repr_html_(self) -> str:
-        """A frame that may run its own script and nothing else: it sees neither the notebook nor a network."""
+        """A frame that may run its own script and nothing else: it has no access to the notebook or the network."""
         return (
             f'<iframe sandbox="allow-scripts allow-downloads" title="recombine explorer" srcdoc="{escape(self.html)}" '
             f'style="width:100%;height:{int(self.height)}px;border:0"></iframe>'
         )
 
     def __repr__(self) -> str:
-        return f"Explorer({self.page.megabytes:.1f} MB of HTML; a notebook shows it)"
+        return f"Explorer({self.page.megabytes:.1f} MB of HTML; displayed in a notebook)"
 
 
 def explore(
@@ -43,13 +43,13 @@ def explore(
     kernel: bool = True,
     height: int = HEIGHT,
 ) -> Explorer:
-    """Walk through the factor plane of one or more diagnosed models, in a notebook.
+    """Explore the factor plane of one or more diagnosed models in a notebook.
 
     Args:
-        *diagnoses: Diagnoses, or one mapping of names to them.
-        units: Units per layer in the unit browser.
-        kernel: Show Gram matrices.
-        height: Of the frame, in pixels.
+            *diagnoses: Diagnoses, or one mapping of names to diagnoses.
+            units: Maximum number of units per layer in the unit browser.
+            kernel: Whether to show Gram matrices.
+            height: Height of the frame in pixels.
 
     Example:
         >>> rc.explore({"baseline": first.diagnosis, "stripes": second.diagnosis})  # doctest: +SKIP
@@ -66,10 +66,10 @@ def explore(
     wrong += [diagnosis for _, diagnosis in named if not isinstance(diagnosis, Diagnosis)]
     if wrong:
         raise InputError(
-            f"explore shows diagnoses, or a mapping of names to them. Got {type(wrong[0]).__name__} instead; "
-            "rc.diagnose(…) makes a diagnosis, and a run has one as run.diagnosis."
+            f"explore takes diagnoses, or a mapping of names to diagnoses. Got {type(wrong[0]).__name__} instead. "
+            "Create a diagnosis with rc.diagnose(…), or use run.diagnosis."
         )
     if not named:
-        raise InputError("There is nothing to explore. Give a diagnosis, for example rc.explore(rc.diagnose(…)).")
+        raise InputError("There is nothing to explore. Pass a diagnosis, for example rc.explore(rc.diagnose(…)).")
     models = [Model(name, diagnosis) for name, diagnosis in named]
     return Explorer(build(Collected(models=models), units=units, kernel=kernel, embedded=True), height)

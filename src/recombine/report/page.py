@@ -1,4 +1,4 @@
-"""The page: everything collected, as one HTML file that makes no network request."""
+"""The page: everything collected, as one HTML file that makes no network requests."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from recombine.report.kernel import kernel_json
 from recombine.report.verdicts import verdicts_over_seeds
 
 MODELS = 5
-TRUSTED = "recombine"  # name of the script's policy for trusted types
+TRUSTED = "recombine"  # name of the script's Trusted Types policy
 MAX_MB = 20.0
 MAPS = {"magma": "magma", "viridis": "viridis", "cividis": "cividis", "difference": "RdBu_r", "grey": "gray"}
 SCRIPTS = (
     "base", "save", "arrays", "colour", "state", "plane", "pictures", "memories", "explorer", "layers", "units",
     "kernel", "charts", "claims", "facts", "main",
 )  # fmt: skip
-LIBRARIES = (("d3.min.js", "LICENSE-d3"), ("plot.umd.min.js", "LICENSE-plot"))  # what draws the charts
+LIBRARIES = (("d3.min.js", "LICENSE-d3"), ("plot.umd.min.js", "LICENSE-plot"))  # the chart libraries
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page as text, with what each of its blocks takes in bytes and what was left out."""
+    """A page as text, with the size of each of its blocks in bytes and notes about what was left out."""
 
     html: str
     sizes: dict[str, int]
@@ -88,15 +88,17 @@ def _built(
     figures: bool = True,
     embedded: bool = False,
 ) -> Page:
-    """The page of what was collected.
+    """Build the page from what was collected.
 
     Args:
         collected: See `recombine.report.collect`.
-        models: How many models found in stores the explorer shows at most; models named by the user always are.
-        units: How many units per layer.
-        kernel: Show Gram matrices.
-        figures: Show figures of claims.
-        embedded: Only the explorer and the kernel view, for a notebook.
+            models: Maximum number of models found in stores that the explorer shows; models named by the user are
+            always
+                shown.
+            units: Maximum number of units per layer.
+            kernel: Whether to show Gram matrices.
+            figures: Whether to show the figures of claims.
+            embedded: Whether to include only the explorer and the kernel view, for a notebook.
     """
     blobs = Blobs()
     chosen, left_out = _choose(collected.models, models)
@@ -136,12 +138,12 @@ def _built(
 
 
 def write_report(collected: Collected, path: Path, *, max_mb: float = MAX_MB, **options: Any) -> Page:
-    """Build the page and write it in one step; `options` are those of `build`.
+    """Build the page and write it. `options` are those of `build`.
 
     Raises:
-        InputError: if it would be larger than `max_mb`, with the size of its blocks and what to drop. Nothing is
-            written then.
-        StoreError: if the file cannot be written.
+        InputError: If it would be larger than `max_mb`. The message lists the sizes of its blocks and what to drop, and
+            nothing is written.
+        StoreError: If the file cannot be written.
     """
     check_target(path)
     page = build(collected, **options)
@@ -152,14 +154,14 @@ def write_report(collected: Collected, path: Path, *, max_mb: float = MAX_MB, **
 
 
 def check_target(path: Path) -> None:
-    """Refuse a place where no file can be written, before anything long begins."""
+    """Raise if the file cannot be written, before any long computation."""
     if path.is_dir():
         raise InputError(f"{path} is a folder. Give the name of an HTML file, for example -o {path / 'report.html'}.")
     above = next(folder for folder in (path.parent, *path.parent.absolute().parents) if folder.exists())
     if not above.is_dir():
-        raise StoreError(f"Could not write {path}: {above} is a file, not a folder. Choose another place with -o.")
+        raise StoreError(f"Could not write {path}: {above} is a file, not a folder. Choose another path with -o.")
     if not os.access(above, os.W_OK):
-        raise StoreError(f"Could not write {path}: {above} may not be written to. Choose another place with -o.")
+        raise StoreError(f"Could not write {path}: {above} is not writable. Choose another path with -o.")
 
 
 def _too_large(page: Page, max_mb: float) -> str:
@@ -171,13 +173,13 @@ def _too_large(page: Page, max_mb: float) -> str:
     ways = [f"{way} saves {saved / 1e6:.2f} MB" for word, way in drops
             if (saved := sum(size for block, size in page.sizes.items() if block.endswith(word)))]  # fmt: skip
     return (
-        f"The page would have {page.megabytes:.2f} MB, more than --max-mb {max_mb:g}:\n{blocks}\n"
+        f"The page would take {page.megabytes:.2f} MB, more than --max-mb {max_mb:g}:\n{blocks}\n"
         f"{'; '.join([*ways, 'or give fewer models'])}, or raise --max-mb. Nothing was written."
     )
 
 
 def _choose(models: Sequence[Model], most: int) -> tuple[list[Model], list[str]]:
-    """Those asked for, and of the others one seed per configuration before further seeds, up to `most`."""
+    """The requested models and, up to `most`, the others: one seed of every configuration before further seeds."""
     asked = [model for model in models if model.asked]
     others = [model for model in models if not model.asked]
     kinds: dict[str, int] = {}
@@ -198,7 +200,7 @@ def _choose(models: Sequence[Model], most: int) -> tuple[list[Model], list[str]]
 
 
 def _titled(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Groups that differ only in their truth, or in which cells are held out, are told apart by their models."""
+    """Groups that differ only in their truth or in their held-out cells are distinguished by their models."""
     titles = [group["title"] for group in groups]
     for group in groups:
         if titles.count(group["title"]) > 1:
@@ -215,13 +217,13 @@ def _headline(groups: Sequence[Group], collected: Collected) -> str:
 
 
 def _footer(groups: Sequence[Group], units: int) -> list[str]:
-    about = [f"Made by recombine {recombine.__version__}. This file is complete: it requests nothing from any network."]
+    about = [f"Made by recombine {recombine.__version__}. This file is self-contained: it makes no network requests."]
     if groups:
         about.append(
-            "Numbers on this page are rounded: outputs to 254 levels, finer near 0 (each within 0.4 % of the largest "
-            f"brightness); maps to 65 534 levels; units, up to {units} per layer of those its diagnosis drew, and "
-            "similarities to 254 levels. The diagnosis files hold them in full. Brightness is shown as its square root "
-            "on a dark ground; colours are shown as they are."
+            "Numbers on this page are rounded: outputs to 254 levels, which are finer near 0 (within 0.4 % of the "
+            f"largest brightness); maps to 65 534 levels; similarities and units to 254 levels, with up to {units} of "
+            "the sampled units per layer. The diagnosis files contain the full precision. Brightness is shown as its "
+            "square root on a dark background; colours are unchanged."
         )
     return about
 
@@ -248,23 +250,25 @@ def _libraries() -> bytes:
 
 
 def _escaped(content: Any) -> str:
-    """JSON that is safe inside a script element, whatever names are in it."""
+    """JSON that is safe inside a script element, whatever names it contains."""
     text = json.dumps(json_able(content), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def script() -> str:
-    """The page's own script: its files joined in a scope of their own."""
+    """The page's own script: its files joined in one scope."""
     folder = files("recombine.report") / "static"
     joined = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
     return f'"use strict";\n{{\n{joined}}}\n'
 
 
 def policy(scripts: Sequence[str]) -> str:
-    """The page's Content-Security-Policy: these scripts and no others, no requests, no frames, no forms.
+    """The page's Content-Security-Policy: only these scripts, no requests, no frames, no forms.
 
-    Trusted types keep even these scripts from turning text into markup or code; `charts.js` has the one exception, the
-    chart library. A policy in the page cannot forbid links or `sandbox` the page, so the page has no link to elsewhere.
+    Trusted Types prevent even these scripts from turning text into markup or code; the one exception is the chart
+    library
+    in `charts.js`. A policy inside the page cannot forbid links or `sandbox` the page, so the page has no external
+    links.
     """
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
     allowed = " ".join(f"'sha256-{one}'" for one in hashes)

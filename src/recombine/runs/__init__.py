@@ -1,1 +1,1 @@
-"""What a run is: its configuration, its files, its cost."""
+"""Runs: their configuration, their files and their cost."""

@@ -2,10 +2,10 @@
 
     config = RunConfig.parse(["decoder.kind=mlp", "decoder.depth=4", "seed=1"])
     config.hash                       # names the run
-    config.task(), config.model()     # what it describes
+    config.task(), config.model()     # the task and the model that it describes
 
-Groups are scene, encoding, holdout, decoder and training, each with a `kind`, and the seed. A canonical
-configuration has every default filled in, so that two ways of writing the same run are one run.
+The groups are scene, encoding, holdout, decoder and training, each with a `kind`; the seed stands alone. A canonical
+configuration has every default filled in, so that two spellings of the same run have the same hash.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ STATES = 4  # numbers kept per weight while training: itself, its gradient and t
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A checked, canonical configuration. Make one with `parse` or `from_dict`."""
+    """A validated, canonical configuration. Create one with `parse` or `from_dict`."""
 
     scene: dict[str, Any]
     encoding: dict[str, Any]
@@ -68,16 +68,16 @@ class RunConfig:
 
     @classmethod
     def parse(cls, overrides: Iterable[str], base: Mapping[str, Any] | None = None) -> RunConfig:
-        """Defaults (or a base configuration) changed by "group.key=value" strings; values are JSON or plain words."""
+        """Apply "group.key=value" strings to the defaults or a base configuration. Values are JSON or plain words."""
         _check_mapping(base or {})
         changed, malformed = override(base or {}, overrides)
         return cls.from_dict(changed, malformed)
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any], problems: Sequence[Problem] = ()) -> RunConfig:
-        """Check a nested configuration whose missing parts are defaults.
+        """Validate a nested configuration. Missing parts get their defaults.
 
-        All problems are raised together, after those found before (`problems`).
+        All problems are raised together, after the ones that were found earlier (`problems`).
         """
         _check_mapping(given)
         problems = [*problems]
@@ -109,12 +109,12 @@ class RunConfig:
 
     @classmethod
     def from_stored(cls, given: Mapping[str, Any]) -> RunConfig:
-        """A configuration that a run was stored with: a setting it lacks has its introduction value."""
+        """Load a stored configuration. Settings that it lacks get the value they had when they were introduced."""
         with reading_stored():
             return cls.from_dict(given)
 
     def to_dict(self) -> dict[str, Any]:
-        """The canonical configuration, JSON-able."""
+        """The canonical configuration as JSON values."""
         return copy.deepcopy({name: getattr(self, name) for name in DEFAULTS})
 
     def __hash__(self) -> int:
@@ -122,17 +122,19 @@ class RunConfig:
 
     @cached_property
     def hash(self) -> str:
-        """16 hexadecimal digits that name the run."""
+        """16 hexadecimal digits that identify the run."""
         return hash_of({**self.identity(), "seed": self.seed})
 
     @cached_property
     def seedless_hash(self) -> str:
-        """The same for all seeds of a configuration."""
+        """A hash that all seeds of a configuration share."""
         return hash_of(self.identity())
 
     def identity(self) -> dict[str, Any]:
-        """All of the configuration that names the run, the seed aside: settings introduced later are left out while
-        they have their introduction value, and so is what only says where something is."""
+        """The settings that identify the run, without the seed.
+
+        Settings introduced later are omitted while they have their introduction value, and so are paths of files.
+        """
         groups = self.to_dict()
         factors = groups["scene"].pop("factors")
         named = {name: group_identity(family, groups[name]) for name, family in GROUPS.items()}
@@ -140,7 +142,7 @@ class RunConfig:
 
     @property
     def plugins(self) -> dict[str, str]:
-        """The plug-ins that it needs, with the hashes of their sources. No part of its identity."""
+        """The plug-ins that the configuration needs, with source hashes. They are not part of its identity."""
         if not plugins.in_use():
             return {}
         with plugins.recording() as names:
@@ -148,7 +150,7 @@ class RunConfig:
         return plugins.hashes(names)
 
     def task(self) -> Task:
-        """The task it describes; a hold-out that does not fit, or a grid larger than the memory, is an error."""
+        """Build the task. Raises if the hold-out does not fit, or if the grid does not fit into memory."""
         check_sizes(self.encoding, "encoding")
         scene_config = {k: v for k, v in self.scene.items() if k != "factors"}
         space = FactorSpace.from_config(self.scene["factors"])
@@ -163,10 +165,10 @@ class RunConfig:
         )
 
     def model(self, task: Task | None = None) -> Decoder:
-        """The decoder it describes, with its seed's initial weights.
+        """Build the decoder with the initial weights of the configuration's seed.
 
         Raises:
-            InputError: if it would need more memory than the machine has.
+                InputError: If it would need more memory than the machine has.
         """
         check_sizes(self.decoder, "decoder")
         task = task or self.task()
@@ -185,24 +187,24 @@ class RunConfig:
         return sum(part.nbytes for part in (*counted.parameters(), *counted.buffers()))
 
     def check(self) -> None:
-        """Raise if its parts do not fit together: what only shows when they are built."""
+        """Raise if the parts do not fit together, which shows only when they are built."""
         task = self.task()
         task.encoding.check()
         model, recipe = self.model(task), self.recipe()
         check_examples(task, recipe)
         values = task.space.values(task.holdout.id_cells[:1].repeat(2))
-        with torch.no_grad():  # loss terms refuse a model that they have nothing to say about
+        with torch.no_grad():  # loss terms reject models that they do not apply to
             loss, inputs, targets = recipe.loss_function(), task.inputs(values), task.targets(values)
             loss.check(model.eval()(inputs), targets)
             Objective(model, loss, recipe.loss_terms())(inputs, targets, 0.0)
 
     def recipe(self) -> Training:
-        """The settings of training, checked."""
+        """The validated training settings."""
         return cast("Training", RECIPES.validate(self.training))
 
 
 def _canonical_scene(part: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    """A checked scene with its factors, which some kinds find out by themselves; what is wrong joins `problems`."""
+    """Validate a scene and its factors, which some kinds infer themselves. Problems are appended to `problems`."""
     component = cast("type[Scene]", SCENES.components.get(str(part["kind"]), Scene))
     factors = part.pop("factors", None if component.factors_from_data else DEFAULTS["scene"]["factors"])
     scene: dict[str, Any] = {}
@@ -218,14 +220,14 @@ def _canonical_scene(part: dict[str, Any], problems: list[Problem]) -> dict[str,
     except InputError as error:
         example = "Example: scene.factors.x=32 scene.factors.y=32."
         problems += [
-            Problem(f"scene.factors.{key}".rstrip("."), f"scene.factors is wrong: {told} {example}")
+            Problem(f"scene.factors.{key}".rstrip("."), f"scene.factors is invalid: {told} {example}")
             for key, told in error.problems
         ]
     return scene
 
 
 def group_identity(family: Family, group: dict[str, Any]) -> dict[str, Any]:
-    """See `Family.identity`; the settings as they are if they cannot be checked, because a plug-in is missing."""
+    """See `Family.identity`. Settings of a missing plug-in cannot be checked and are returned unchanged."""
     try:
         return family.identity(group)
     except InputError:
@@ -234,21 +236,21 @@ def group_identity(family: Family, group: dict[str, Any]) -> dict[str, Any]:
 
 def _check_mapping(given: Any) -> None:
     if not isinstance(given, Mapping):
-        raise InputError(f"A configuration is a JSON object with groups {', '.join(DEFAULTS)}. Got {given!r}.")
+        raise InputError(f"A configuration must be a JSON object with the groups {', '.join(DEFAULTS)}. Got {given!r}.")
     check_nesting(given)
 
 
 def hash_of(config: Mapping[str, Any]) -> str:
-    """16 hexadecimal digits that name a configuration, given as its identity."""
-    scene = {**config["scene"], "factors": list(config["scene"]["factors"].items())}  # their order is part of the task
+    """16 hexadecimal digits that identify a configuration, given as its identity."""
+    scene = {**config["scene"], "factors": list(config["scene"]["factors"].items())}  # the order matters
     canonical = json.dumps({**config, "scene": scene}, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[str, Any], list[Problem]]:
-    """Apply "a.b=value" strings to a nested configuration; also returns the problems of malformed strings.
+    """Apply "a.b=value" strings to a nested configuration. Also returns the problems of malformed strings.
 
-    Choosing another `kind` drops the group's old keys, whatever the order of the strings.
+    Choosing another `kind` drops the old keys of the group, whatever the order of the strings.
     """
     config: dict[str, Any] = copy.deepcopy({**DEFAULTS, **base})
     problems: list[Problem] = []
@@ -257,7 +259,7 @@ def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[st
         key, equals, value = text.partition("=")
         parts = key.strip().split(".")
         if not equals or not all(parts):
-            told = f"{text!r} is not of the form key=value, for example decoder.width=128."
+            told = f"Expected key=value, for example decoder.width=128. Got {text!r}."
             problems.append(Problem(key.strip(), told))
         else:
             pairs.append((parts, plain_value(value)))
@@ -278,7 +280,7 @@ def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[st
 
 
 def _finds_factors(kind: Any, base: Mapping[str, Any]) -> bool:
-    """Whether a kind of scene finds its factors by itself, and the base names none."""
+    """Whether a kind of scene infers its factors and the base names none."""
     component = SCENES.components.get(kind) if isinstance(kind, str) else None
     named = isinstance(base.get("scene"), Mapping) and "factors" in base["scene"]
     return getattr(component, "factors_from_data", False) and not named

@@ -1,4 +1,4 @@
-"""Telling about damaged runs: each by itself if they are few, one line and a file with the details if they are many."""
+"""Reports of damaged runs: one line each if they are few, one line and a file with the details if they are many."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ DETAILS = "damaged-runs.json"
 
 
 def damage_lines(root: Path, damaged: Mapping[str, str]) -> list[str]:
-    """Lines for people about damaged runs of a store, given with their reasons.
+    """Describe the damaged runs of a store, given with their reasons.
 
-    Of more than `MOST_NAMED` runs only the number is told; the reasons are written to `DETAILS` in the store's folder.
+    If there are more than `MOST_NAMED`, only their number is given, and the reasons are written to `DETAILS` in the
+    store.
     """
     if len(damaged) <= MOST_NAMED:
         return [f"Run {run} is damaged: {reason}" for run, reason in damaged.items()]
     try:
         write_json(root / DETAILS, dict(damaged))
-        where = f"{root / DETAILS} says why"
-    except StoreError:  # a store that may only be read
-        where = f"`recombine runs list --out {root} --json` says why"
+        where = f"see {root / DETAILS} for the reasons"
+    except StoreError:  # a read-only store
+        where = f"see `recombine runs list --out {root} --json` for the reasons"
     return [f"{len(damaged)} runs are damaged, the first is {next(iter(damaged))}; {where}."]

@@ -1,6 +1,7 @@
-"""How long runs will take: from the runs in a store, or from a few steps of one that is like them.
+"""Estimates of how long runs take, from the runs in a store or from a few steps of a similar run.
 
-Runs are alike if they have the same decoder, image, batch and number of input units. A busy machine takes longer.
+Runs are similar if they have the same decoder, image size, batch size and number of input units. A busy machine takes
+longer.
 """
 
 from __future__ import annotations
@@ -26,20 +27,21 @@ from recombine.training.training_set import epoch_length
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of making and scoring a run, and of each of its steps."""
+    """Seconds to build and score a run, and seconds per training step."""
 
     fixed: float
     per_step: float
 
 
 class Estimator:
-    """Estimates the time of runs in one process.
+    """Estimates the time of runs in a single process.
 
     Args:
-        store: Its runs are looked at first.
-        measure: Seconds of steps to measure for each sort of run.
-        budget: Seconds for all measurements together; runs beyond it are taken to be like those measured.
-        threads: Of the process; those of this one unless given.
+            store: Store whose runs are used first.
+            measure: Seconds to spend on measuring each kind of run.
+            budget: Seconds for all measurements together. Beyond it, runs are assumed to be as fast as the measured
+            ones.
+            threads: Threads of the process; by default those of the current one.
     """
 
     def __init__(
@@ -52,23 +54,23 @@ class Estimator:
             self._known[kind] = Cost(0.0, median(values))
 
     def seconds(self, configs: Iterable[RunConfig]) -> list[float]:
-        """Of every run, each by itself."""
+        """Seconds of every run when trained alone."""
         return self.of_batches([[config] for config in configs])
 
     def of_batches(self, batches: Sequence[Sequence[RunConfig]]) -> list[float]:
-        """Of every batch of configurations that differ in their seeds and are trained together."""
+        """Seconds of every batch of configurations that differ only in their seeds and train together."""
         found = [self._of_batch(batch) for batch in batches]
         known = [seconds for seconds in found if seconds is not None]
         usual = sum(known) / len(known) if known else 0.0
         return [usual if seconds is None else seconds for seconds in found]
 
     def on_workers(self, batches: Sequence[Sequence[RunConfig]], workers: int) -> float:
-        """Of all batches side by side on so many workers."""
+        """Seconds of all batches in parallel on this many workers."""
         each = self.of_batches(batches)
         return max(sum(each) / workers, max(each)) if each else 0.0
 
     def _of_batch(self, batch: Sequence[RunConfig]) -> float | None:
-        """None if there is no time left to find out."""
+        """None if the budget for measurements is used up."""
         alone, together = kind_of(batch[0]), f"{kind_of(batch[0])} × {len(batch)}"
         if alone not in self._known and together not in self._known:
             if time.monotonic() >= self._until:
@@ -79,13 +81,13 @@ class Estimator:
 
 
 def total_steps(config: RunConfig) -> int:
-    """The steps a run takes unless it stops early."""
+    """The number of steps of a run that does not stop early."""
     training = config.recipe()
     return training.total_steps(0 if training.steps is not None else epoch_length(config.task(), training))
 
 
 def kind_of(config: RunConfig) -> str:
-    """What runs of one speed have in common."""
+    """A key that runs of the same speed share."""
     return _kind(config.to_dict())
 
 
@@ -96,7 +98,7 @@ def _kind(config: Mapping[str, Any]) -> str:
 
 
 def _stored(store: Store) -> dict[str, list[float]]:
-    """Kind of run → seconds per step of each that is stored."""
+    """Map each kind of run to the seconds per step of its stored runs."""
     found: dict[str, list[float]] = {}
     for run in store.list():
         if run.status.finished and run.steps:
@@ -105,7 +107,7 @@ def _stored(store: Store) -> dict[str, list[float]]:
 
 
 def measured(batch: Sequence[RunConfig], at_least: float, threads: int | None = None) -> Cost:
-    """Train a batch for a few steps and score one seed; nothing is written."""
+    """Train a batch for a few steps and score one seed. Writes nothing."""
     with _threads(threads):
         started = time.perf_counter()
         task, recipe = batch[0].task(), batch[0].recipe()

@@ -1,4 +1,4 @@
-"""run.json: what a finished run says of itself, and whether that can be believed."""
+"""run.json: the record of a finished run, and the checks of its integrity."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from recombine.runs.identity import StoredNames, is_config
 from recombine.runs.layout import RESULTS
 
 FORMAT = "recombine-run-2"
-AGAIN = "Train it again: `recombine train … --force` with its settings, or the sweep that it belongs to."
+AGAIN = "Train it again with `recombine train … --force` and its settings, or with the sweep that it belongs to."
 
 
 def run_digest(facts: dict[str, Any]) -> str:
-    """What run.json says of itself, so that changes show."""
+    """Digest of run.json, which reveals later changes."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def read_facts(content: bytes, what: str) -> dict[str, Any]:
-    """The facts in a run.json, without their digest.
+    """The facts of a run.json, without their digest.
 
     Raises:
-        DamagedError: If they are another version's, were changed after the run finished, or make no sense.
+            DamagedError: If they come from another version, were changed after the run finished, or are invalid.
     """
     facts = parse_json(content, what)
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         found = facts.get("format") if isinstance(facts, dict) else type(facts).__name__
-        raise DamagedError(f"{what} is no run of this version: format {found!r}, expected {FORMAT!r}.")
+        raise DamagedError(f"{what} was written by another version: its format is {found!r}, expected {FORMAT!r}.")
     try:
         unchanged = facts.pop("digest", None) == run_digest(facts)
     except RecursionError:
@@ -42,31 +42,31 @@ def read_facts(content: bytes, what: str) -> dict[str, Any]:
         raise DamagedError(f"{what} was changed after the run finished. {AGAIN}")
     lacking = [key for key in SHAPES if key not in facts]
     if lacking:
-        raise DamagedError(f"{what} lacks {', '.join(lacking)}: it is damaged. {AGAIN}")
+        raise DamagedError(f"{what} is damaged: it lacks {', '.join(lacking)}. {AGAIN}")
     wrong = [key for key, fits in (*SHAPES.items(), *OPTIONAL.items()) if key in facts and not fits(facts[key])]
     if wrong:
-        raise DamagedError(f"{what} has no sensible {', '.join(wrong)}: it is damaged. {AGAIN}")
+        raise DamagedError(f"{what} is damaged: invalid {', '.join(wrong)}. {AGAIN}")
     return facts
 
 
 def check_belongs(facts: dict[str, Any], run: str, what: str, names: StoredNames) -> None:
-    """Raise a DamagedError unless the facts are about this run: by what they say, and by their configuration.
+    """Raise a DamagedError unless the facts belong to this run, judged by the recorded id and by the configuration.
 
-    Settings of a plug-in that is not here cannot be checked: then what they say counts.
+    Settings of a plug-in that is not loaded cannot be checked; then only the recorded id counts.
     """
     if facts["run"] != run:
-        raise DamagedError(f"{what} belongs to run {facts['run']}, not to {run}. {AGAIN}")
+        raise DamagedError(f"{what} belongs to run {facts['run']}, not to run {run}. {AGAIN}")
     if not names.match(facts["config"], run, facts.get("name")) and not lacks_plugin(facts):
-        raise DamagedError(f"{what} has the configuration of another run than {run}. {AGAIN}")
+        raise DamagedError(f"{what} has a configuration that is not that of run {run}. {AGAIN}")
 
 
 def lacks_plugin(facts: dict[str, Any]) -> bool:
-    """Whether a plug-in that the run was made with is not here."""
+    """Whether a plug-in that the run was trained with is not loaded."""
     return PluginState.MISSING in plugins.states(plugins.recorded(facts)).values()
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:
-    """Whether all are finite numbers that fit into 64 bits; a None is one that is unknown."""
+    """Whether all values are finite numbers that fit into 64 bits. None stands for an unknown number."""
     return all(
         one is None
         or (type(one) is float and -math.inf < one < math.inf)
@@ -92,7 +92,7 @@ def _is_texts(value: Any) -> bool:
 
 
 def is_summary(value: Any) -> bool:
-    """Whether something is a mapping to numbers, of which some may be unknown."""
+    """Whether a value is a mapping to numbers, some of which may be unknown."""
     return isinstance(value, dict) and _are_numbers(value.values())
 
 

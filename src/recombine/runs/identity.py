@@ -1,4 +1,4 @@
-"""Whether a stored configuration names the run it lies in, told quickly: a listing asks for thousands."""
+"""Fast checks that stored configurations belong to their runs: a listing checks thousands."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from recombine.runs.named import digits
 
 
 class StoredNames:
-    """Hashes of configurations as they are stored; what groups of settings have in common is computed once."""
+    """Hashes of stored configurations. Results for groups of settings are computed once and reused."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str], dict[str, Any]] = {}
 
     def match(self, config: Mapping[str, Any], run: str, name: str | None = None) -> bool:
-        """Whether a configuration (see `is_config`) is that of a run; of one saved under a name, name and seed decide.
+        """Whether a configuration (see `is_config`) belongs to a run. A named run is matched by name and seed.
 
         Raises:
-            DamagedError: If it cannot be read.
+                DamagedError: If the configuration cannot be read.
         """
         if name is not None:
             return digits([name, config["seed"]]) == run
         try:
-            # what is stored is what names the run, unless settings were introduced later or name a place
+            # the stored settings identify the run, unless some were introduced later or are paths
             return hash_of(config) == run or self._hash(config) == run
-        except (ValueError, RecursionError) as error:  # a number that is not finite, or nested too deeply
+        except (ValueError, RecursionError) as error:  # a non-finite number, or too deeply nested
             raise DamagedError(f"The configuration of run {run} cannot be read: {error}") from error
 
     def _hash(self, config: Mapping[str, Any]) -> str:
@@ -47,7 +47,7 @@ class StoredNames:
 
 
 def is_config(config: Any) -> bool:
-    """Whether something has the shape of a stored configuration: its groups, each with its settings, and a seed."""
+    """Whether a value has the shape of a stored configuration: all groups with their settings, and a seed."""
     return (
         isinstance(config, dict)
         and config.keys() == DEFAULTS.keys()

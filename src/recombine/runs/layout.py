@@ -1,24 +1,24 @@
-"""The names of a run's files. docs/run-files.md says what is in them."""
+"""The names of a run's files. docs/run-files.md describes their content."""
 
 from __future__ import annotations
 
 import re
 
 RUN_ID = re.compile(r"[0-9a-f]{16}")
-RUN = "run.json"  # written last: a folder without it is unfinished
+RUN = "run.json"  # written last, so a folder without it is unfinished
 CONFIG = "config.json"
 WEIGHTS = "model/model.safetensors"
 CHECKPOINT = "checkpoint.safetensors"
 LOCK = ".lock"
 OUTPUTS = "outputs.safetensors"  # of runs that were saved under a name
 RESULTS = (CONFIG, "model/config.json", WEIGHTS, "scores.csv", "history.jsonl", "losses.safetensors")
-NEW = ".new"  # where results are put together before they replace what was there
+NEW = ".new"  # results are collected here before they replace the old files
 FOLDERS = ("model", "diagnosis", NEW)
 DIAGNOSIS = re.compile(r"diagnosis/[^/]+\.(json|csv|safetensors)")
-# files of a run at work, or of one that was killed
+# files of a run in training, or of one that was killed
 PASSING = re.compile(r"(next-|damaged-)?checkpoint\.safetensors|\.lock.*|(.*/)?\..*\.part")
 
 
 def is_result(name: str) -> bool:
-    """Whether a finished run, or its diagnosis, has a file of this name."""
+    """Whether a finished run or its diagnosis has a file of this name."""
     return name.removeprefix(f"{NEW}/") in (*RESULTS, OUTPUTS, RUN) or DIAGNOSIS.fullmatch(name) is not None

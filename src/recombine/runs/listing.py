@@ -1,4 +1,4 @@
-"""All runs of a store at a glance: what run.json says of each, checked."""
+"""A listing of all runs of a store, from their checked run.json files."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class ListedRun:
     """A row of a listing.
 
     Attributes:
-        id: The run.
-        status: What there is of it.
-        config: Its configuration; empty if it is damaged.
-        summary: id_mse, ood_mse, … of a finished run.
-        name: What it was saved under; empty if it was trained from its configuration.
-        steps: How many steps it was trained for, if it is finished.
-        seconds: How long that took.
+            id: Id of the run.
+            status: State of the run.
+            config: Its configuration; empty if the run is damaged.
+            summary: id_mse, ood_mse, … of a finished run.
+            name: The name it was saved under; empty if it was trained from its configuration.
+            steps: Number of training steps of a finished run.
+            seconds: Duration of the training.
     """
 
     id: str
@@ -42,13 +42,13 @@ class ListedRun:
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Everything in one mapping; a metric never takes the place of a fact."""
+        """All fields in one mapping. A metric never overwrites a fact."""
         named = {"name": self.name} if self.name else {}
         return {**self.summary, "run": self.id, **named, **self.status.to_json(), "config": self.config}
 
 
 def run_ids(root: Path) -> list[str]:
-    """All runs of a folder, finished or not; links with the name of a run are listed too, as damaged runs."""
+    """All runs of a folder, finished or not. Links with the name of a run are included; they count as damaged."""
     if not root.is_dir():
         return []
     with os.scandir(root) as entries:
@@ -60,9 +60,9 @@ def run_ids(root: Path) -> list[str]:
 
 
 def listed_runs(root: Path) -> list[ListedRun]:
-    """Every run of a folder. One that is damaged keeps no other from being listed."""
+    """List every run of a folder. A damaged run does not prevent the others from being listed."""
     names, collecting = StoredNames(), gc.isenabled()
-    gc.disable()  # it would look through thousands of rows again and again, none of which is garbage
+    gc.disable()  # collection would traverse thousands of live rows repeatedly
     try:
         return [listed_run(root, run, names) for run in run_ids(root)]
     finally:
@@ -71,13 +71,13 @@ def listed_runs(root: Path) -> list[ListedRun]:
 
 
 def listed_run(root: Path, run: str, names: StoredNames | None = None) -> ListedRun:
-    """One run. Its record and configuration are checked, its other files are not: they are when they are read."""
+    """List one run. Its record and configuration are checked; other files are checked when they are read."""
     names = names or StoredNames()
     what = f"{root}/{run}/{RUN}"
     try:
         if os.path.islink(f"{root}/{run}"):
-            raise StoreError(f"{root}/{run} is a symbolic link, so it is not followed. Remove it.")
-        try:  # most runs are finished, and there may be thousands: look once
+            raise StoreError(f"{root}/{run} is a symbolic link, which is not followed. Remove it.")
+        try:  # most runs are finished, and there may be thousands: check once
             content = read_plain(what)
         except FileNotFoundError:
             return _unfinished(root, run, names)
@@ -97,5 +97,5 @@ def _unfinished(root: Path, run: str, names: StoredNames) -> ListedRun:
     except FileNotFoundError:
         raise StoreError(f"{path} is missing.") from None
     if not is_config(config) or not names.match(config, run):
-        raise StoreError(f"{path} has the configuration of another run than {run}.")
+        raise StoreError(f"{path} has a configuration that is not that of run {run}.")
     return ListedRun(run, RunStatus.of_step(steps_done(inside(root, run, CHECKPOINT))), config)

@@ -1,4 +1,4 @@
-"""Runs saved under a name: of any module and any loss, known by what they gave, not by how to train them again."""
+"""Runs saved under a name, of any module and loss. Their results are stored, but not how to train them again."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from recombine.models.evaluation_mode import evaluation_mode
 from recombine.runs.config import RunConfig
 from recombine.runs.run import Run
 
-MODULE = "module"  # kind of a decoder that is a user's own class
+MODULE = "module"  # kind of a decoder of a user-defined class
 NAME = re.compile(r"[^\x00-\x1f/\\]{1,100}")
 AT_ONCE = 256  # cells
 
 
 @dataclass(frozen=True)
 class NamedConfig(RunConfig):
-    """What is known of a run that was saved under a name. Its groups may lack a kind; it cannot be trained again."""
+    """The known settings of a run that was saved under a name. Groups may lack a kind. It cannot be trained again."""
 
     name: str = ""
 
@@ -61,29 +61,33 @@ class NamedConfig(RunConfig):
         unknown = [name for name, family in families.items() if groups[name].get("kind") not in family.models]
         if unknown:
             raise StoreError(
-                f"The {' and the '.join(unknown)} of run {self.name!r} cannot be made from its files. "
-                f"Give the task: recombine.load_run({self.name!r}, task=…, module=…)."
+                f"The {' and the '.join(unknown)} of run {self.name!r} cannot be built from its files. "
+                f"Pass the task: recombine.load_run({self.name!r}, task=…, module=…)."
             )
         space = FactorSpace.from_config(self.scene["factors"])
         parts = [family.build(groups[name], space) for name, family in families.items()]
         return Task(*parts, allow_unseen=True, inverse=bool(self.decoder.get("inverse", False)))
 
     def model(self, task: Task | None = None) -> Decoder:
-        raise StoreError(f"Run {self.name!r} was saved, so it has no initial weights. Use its saved model.")
+        raise StoreError(
+            f"Run {self.name!r} was saved under a name, so its initial weights are unknown. Use its saved model."
+        )
 
     def check(self) -> None:
         raise InputError(f"Run {self.name!r} was saved under a name, so it cannot be trained from its configuration.")
 
 
 def digits(parts: list[Any]) -> str:
-    """16 hexadecimal digits that name a run by its name and, unless they are of all its seeds, its seed."""
+    """16 hexadecimal digits from the name of a run and, unless they are for all of its seeds, its seed."""
     return hashlib.sha256(json.dumps(["named", *parts]).encode()).hexdigest()[:16]
 
 
 def config_of(run: Run, name: str) -> NamedConfig:
-    """The configurations that a run's parts remember, as far as they do."""
+    """Collect the configurations that the parts of a run know."""
     if not NAME.fullmatch(name):
-        raise InputError(f"A name has 1 to 100 signs, no slashes and no line breaks. Got {name!r}.", "name")
+        raise InputError(
+            f"A name must have 1 to 100 characters, without slashes and line breaks. Got {name!r}.", "name"
+        )
     task, model = run.task, run.model
     own = {"kind": MODULE, "class": type(model).__name__, "inverse": task.inverse}
     if isinstance(model, Decoder):
@@ -110,14 +114,14 @@ def grid_of(holdout: Holdout) -> dict[str, list[int]]:
 
 
 def holdout_of(grid: Mapping[str, list[int]], factors: Any) -> Holdout:
-    """What `grid_of` described."""
+    """Rebuild the hold-out that `grid_of` described."""
     space = FactorSpace.from_config(factors)
     available = from_run_lengths(space, lengths=list(grid["available"])).mask
     return from_run_lengths(space, lengths=list(grid["held_out"])).within(available)
 
 
 def outputs_of(model: nn.Module, task: Task) -> dict[str, Tensor]:
-    """Outputs and targets of every cell that exists, and the numbers of these cells."""
+    """Outputs and targets of every existing cell, and the indices of these cells."""
     device = next((t.device for t in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
     cells = torch.as_tensor(np.flatnonzero(task.holdout.available.ravel()))
     outputs, targets = [], []
@@ -130,9 +134,9 @@ def outputs_of(model: nn.Module, task: Task) -> dict[str, Tensor]:
 
 
 def saved_model(saved: Mapping[str, Tensor], space: FactorSpace) -> tuple[Callable[[Tensor], Tensor], np.ndarray]:
-    """A function of factor values on the grid that gives saved outputs, and the targets of all cells.
+    """A function from factor values on the grid to saved outputs, and the targets of all cells.
 
-    Cells that do not exist have zeros in both.
+    Cells that do not exist are zero in both.
     """
     cells = saved["cells"]
     tables = {}

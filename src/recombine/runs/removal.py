@@ -1,4 +1,4 @@
-"""Deleting runs, and nothing but runs."""
+"""Deleting runs, and only runs."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from recombine.runs.layout import CONFIG, LOCK, PASSING, is_result
 
 
 def check_removable(path: Path) -> None:
-    """Raise if a run's folder is a link or may hold anything but a run."""
+    """Raise if a run's folder is a link or contains files that do not belong to a run."""
     if path.is_symlink():
-        raise StoreError(f"{path} is a link, so it is not deleted. Delete it by hand.")
+        raise StoreError(f"{path} is a link and was not deleted. Delete it yourself.")
     files = [str(file.relative_to(path)) for file in path.rglob("*") if file.is_symlink() or not file.is_dir()]
     lasting = [name for name in files if not PASSING.fullmatch(name)]
     foreign = sorted(name for name in lasting if not is_result(name))
     if foreign:
-        raise StoreError(f"{path} holds {', '.join(foreign)}, which no run writes, so it is not deleted.")
+        raise StoreError(f"{path} contains {', '.join(foreign)}, which no run writes, so it was not deleted.")
     if lasting and not _may_be_ours(path):
-        raise StoreError(f"{path} has no config.json of a run, so it is not deleted: it may not be a run.")
+        raise StoreError(f"{path} was not deleted: it has no config.json of a run, so it may not be one.")
 
 
 def _may_be_ours(path: Path) -> bool:
-    """Whether config.json describes a run, or is too damaged to tell."""
+    """Whether config.json describes a run, or is too damaged to decide."""
     try:
         given = read_plain_json(path / CONFIG)
     except StoreError:
@@ -35,10 +35,10 @@ def _may_be_ours(path: Path) -> bool:
 
 
 def remove_run(path: Path) -> None:
-    """Delete a run, finished or not, that nobody works on."""
+    """Delete a run, finished or not, that no process is working on."""
     check_removable(path)
     with Lock(path / LOCK):
         try:
             shutil.rmtree(path)
         except OSError as error:
-            raise StoreError(f"{error.filename} cannot be deleted: {error.strerror}.") from error
+            raise StoreError(f"Cannot delete {error.filename}: {error.strerror}.") from error

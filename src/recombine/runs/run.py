@@ -1,4 +1,4 @@
-"""A trained model that one can go on with: diagnose it, save it, report on it."""
+"""A trained model that can be diagnosed, saved and reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(repr=False)
 class Run(TrainingResult):
-    """A trained model and how it came about, see TrainingResult for its attributes.
+    """A trained model and the record of its training. See TrainingResult for the other attributes.
 
         run = rc.train(module, task)
         run.diagnose().verdict
@@ -26,7 +26,7 @@ class Run(TrainingResult):
         run.report("report.html")
 
     Attributes:
-        diagnosis: What `diagnose` found last; None before.
+            diagnosis: Result of the last call of `diagnose`; None before.
     """
 
     diagnosis: Diagnosis | None = field(default=None, init=False)
@@ -37,24 +37,25 @@ class Run(TrainingResult):
         return cls(**{own.name: getattr(result, own.name) for own in fields(TrainingResult)})
 
     def diagnose(self, **options: Any) -> Diagnosis:
-        """Diagnose the model; options as for `recombine.diagnose` (request, parts, layers, progress, …)."""
+        """Diagnose the model. Takes the options of `recombine.diagnose` (request, parts, layers, progress, …)."""
         from recombine.diagnostics.diagnose import diagnose
 
         task = self.task
-        target = task.targets if task.inverse else task.scene  # the scene also says how its images are shown
+        target = task.targets if task.inverse else task.scene  # the scene also defines how its images are displayed
         found = diagnose(self.model, task.space, task.inputs, task.holdout, target=target, **options)
         self.diagnosis = found
         return found
 
     def save(self, store: Store | str | Path, name: str = "", *, replace: bool = False) -> StoredRun:
-        """Keep the run in a store under a name: weights, scores, history, outputs, and the diagnosis if there is one.
+        """Save the run in a store under a name: weights, scores, history, outputs, and the diagnosis if there is one.
 
-        It is listed, tabled and reported without its class; `recombine.load_run(name, module=…)` brings it back.
+        Listing, tabulating and reporting the run does not need its class. `recombine.load_run(name, module=…)` loads
+        it.
 
         Args:
             store: The store, or its folder.
-            name: Any text; the class of the model unless given. Seeds of one name are runs of their own.
-            replace: Replace a run of the same name and seed.
+                name: Any text; by default the class of the model. Each seed of a name is a separate run.
+                replace: Whether to replace a run with the same name and seed.
         """
         from recombine.runs.store import Store
 
@@ -62,6 +63,6 @@ class Run(TrainingResult):
         return where.save(self, name or class_name(self.model), replace=replace)
 
     def report(self, path: str | Path = "report.html", name: str = "") -> Path:
-        """Write a page about the run, diagnosing it first if that was not done yet."""
+        """Write a page about the run, after diagnosing it if necessary."""
         found = self.diagnosis or self.diagnose()
         return hook("write_page")({name or class_name(self.model): found}, path)

@@ -1,4 +1,4 @@
-"""What there is of a run."""
+"""The state of a run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from enum import StrEnum
 
 
 class RunState(StrEnum):
-    """How far a run is. Programs decide by this, never by the text beside it."""
+    """The state of a run. Programs should decide by this value, never by the text that describes it."""
 
     NOT_STARTED = "not started"
-    STOPPED = "stopped"  # there is a checkpoint to go on from
+    STOPPED = "stopped"  # training can resume from a checkpoint
     FINISHED = "finished"
-    DAMAGED = "damaged"  # something of it is missing, changed, foreign or cannot be read
+    DAMAGED = "damaged"  # files are missing, changed, foreign or unreadable
 
 
 class Planned(StrEnum):
@@ -22,17 +22,17 @@ class Planned(StrEnum):
     CONTINUE = "to train on"  # from its checkpoint
     AGAIN = "to train again"
     NOTHING = "finished"
-    REFUSED = "damaged"  # it is finished but damaged, and only trained again if that is asked for
+    REFUSED = "damaged"  # finished but damaged; trained again only on request
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """The state of a run and what is known about it.
+    """The state of a run, with details.
 
     Attributes:
-        state: How far it is.
-        reason: Why it is damaged; empty otherwise.
-        step: Where its checkpoint stands, if it is stopped.
+            state: The state.
+            reason: Why the run is damaged; empty otherwise.
+            step: Step of the checkpoint of a stopped run.
     """
 
     state: RunState
@@ -41,12 +41,12 @@ class RunStatus:
 
     @classmethod
     def of_step(cls, step: int | None) -> RunStatus:
-        """Of an unfinished run whose checkpoint stands at a step; None if it has none."""
+        """Status of an unfinished run whose checkpoint is at a step; None if it has no checkpoint."""
         return cls(RunState.NOT_STARTED) if step is None else cls(RunState.STOPPED, step=step)
 
     @property
     def finished(self) -> bool:
-        """Whether the run has been trained to its end."""
+        """Whether training is complete."""
         return self.state is RunState.FINISHED
 
     @property
@@ -55,7 +55,7 @@ class RunStatus:
         return self.state is RunState.DAMAGED
 
     def to_json(self) -> dict[str, str | int]:
-        """`status`, with `reason` or `step` where there is one."""
+        """`status`, with `reason` or `step` if there is one."""
         reason = {"reason": self.reason} if self.reason else {}
         step = {"step": self.step} if self.step is not None else {}
         return {"status": self.state.value, **reason, **step}

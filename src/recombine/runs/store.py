@@ -4,8 +4,8 @@
     [run] = store.train([RunConfig.parse(["decoder.kind=mlp"])])     # a finished run is not trained again
     run.scores.summary(), run.model, run.history
 
-docs/run-files.md names every file. All of them are JSON, CSV or safetensors: nothing in a store is ever executed.
-`run.json` is written last, so a run directory without it is unfinished and can be resumed.
+docs/run-files.md lists every file. All files are JSON, CSV or safetensors, so nothing in a store is ever executed.
+`run.json` is written last: a run directory without it is unfinished and can be resumed.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ from recombine.runs.training import How, train_group
 from recombine.runs.writing import add_run, clear_way, write_run
 from recombine.training.checkpoint import discard, steps_done
 
-MOST_FILE = 2**33  # bytes of a file that is sent to another machine
+MOST_FILE = 2**33  # maximum bytes of a file that is sent to another machine
 
 
 def load_run(
     name: str, store: str | Path = "runs", *, module: nn.Module | None = None, task: Task | None = None
 ) -> StoredRun:
-    """A stored run by its name, its id or the beginning of its id.
+    """Load a stored run by its name, its id or a unique prefix of its id.
 
     Args:
-        name: See `Run.save`; of several seeds of one name the id is needed.
-        store: Its folder.
-        module: An object of the class that was saved, into which the weights are loaded. Without it the run has its
-            scores, history, outputs and diagnosis.
-        task: The task, if it has parts of your own that no configuration makes.
+            name: See `Run.save`. If several seeds share a name, give the id.
+            store: The folder of the store.
+            module: An instance of the saved class, into which the weights are loaded. Without it, the run still has its
+                scores, history, outputs and diagnosis.
+            task: The task, if it has custom parts that cannot be built from a configuration.
     """
     where = Store(store)
     found = [row.id for row in where.list() if name and row.name == name]
     if len(found) > 1:
-        raise InputError(f"{len(found)} runs are named {name!r}: give one of their ids, {', '.join(found)}.", "name")
+        raise InputError(f"{len(found)} runs are named {name!r}. Give one of their ids: {', '.join(found)}.", "name")
     stored = where.load(found[0] if found else name)
     return dataclasses.replace(stored, module=module, given_task=task)
 
@@ -79,7 +79,7 @@ class Store:
             raise StoreError(f"{self.root} is a file; a run store is a folder. Choose another --out.")
 
     def check_place(self) -> None:
-        """Raise if the folder could not be made or written to; nothing is made."""
+        """Raise if the folder cannot be created or written to. Creates nothing."""
         nearest = next(folder for folder in (self.root, *self.root.absolute().parents) if folder.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
             what = "not writable" if nearest.is_dir() else "a file"
@@ -95,12 +95,15 @@ class Store:
         progress: bool | None = None,
         written: list[str] | None = None,
     ) -> list[StoredRun]:
-        """Train every configuration that is not finished yet and return all runs, in the order given.
+        """Train every configuration that is not finished yet and return all runs in the given order.
 
-        Configurations that differ only in their seed train together where that is faster. A run that was killed
-        goes on from its last checkpoint; a checkpoint that cannot be used is set aside and the run starts again. If a
-        seed diverges the others are still finished and kept. To a list given as `written` the runs are added that this
-        call has written; all others were finished by someone else.
+        Configurations that differ only in their seed train together where that is faster. An interrupted run resumes
+        from
+        its last checkpoint; an unusable checkpoint is set aside and the run starts again. If a seed diverges, the
+        others
+        are still finished and stored. The ids of the runs that this call has written are appended to the list
+        `written`;
+        all other runs were finished before or by another process.
         """
         groups: dict[str, list[RunConfig]] = {}
         for config in dict.fromkeys(configs):
@@ -114,7 +117,7 @@ class Store:
                 for config in group:
                     locks.append(self.lock(config))
                     stack.callback(locks[-1].release)
-                # someone else may have finished some of them before we had the locks
+                # another process may have finished some of them before we acquired the locks
                 todo = {c: lock for c, lock in zip(group, locks) if force or not self.is_finished(c)}
                 if todo:
                     how = How(force=force, device=device, checkpoint_seconds=checkpoint_seconds, progress=progress)
@@ -122,14 +125,14 @@ class Store:
         return [self.load(config.hash) for config in configs]
 
     def save(self, run: Run, name: str, *, replace: bool = False) -> StoredRun:
-        """Keep a run of any model under a name, see `Run.save`."""
+        """Save a run of any model under a name. See `Run.save`."""
         config = config_of(run, name)
         lock = self.lock(config)
         try:
             if self.is_finished(config) and not replace:
                 raise StoreError(
-                    f"There is a run named {name!r} with seed {run.seed} in {self.root}. Choose another name, or "
-                    "replace it with replace=True."
+                    f"There already is a run named {name!r} with seed {run.seed} in {self.root}. Choose another "
+                    "name or replace it with replace=True."
                 )
             write_run(self.directory(config), config, run)
             stored = self.load(config.hash)
@@ -140,9 +143,9 @@ class Store:
             lock.release()
 
     def add(self, config: RunConfig, files: Mapping[str, bytes], lock: Lock) -> None:
-        """Keep a run that was finished elsewhere, given as the content of its files; the caller holds its lock.
+        """Add a run that was finished on another machine, given as the content of its files. The caller holds its lock.
 
-        It is data from another machine: only the files of a run are taken, and only if they agree with their digests.
+        The files are untrusted data: only the files of a run are accepted, and only if they match their digests.
         """
         lock.check()
         add_run(self.directory(config), config, files)
@@ -162,7 +165,7 @@ class Store:
         return inside(self.root, config.hash, CHECKPOINT)
 
     def is_finished(self, config: RunConfig) -> bool:
-        """Whether there is a run.json. Whether it can be believed is for `status` and `list` to say."""
+        """Whether there is a run.json. Use `status` or `list` to check whether it is intact."""
         return self._has_record(config.hash)
 
     def _has_record(self, run: str) -> bool:
@@ -170,7 +173,7 @@ class Store:
         return path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
 
     def damage(self, config: RunConfig) -> str | None:
-        """What is wrong with a finished run: a file that is missing, unreadable or was changed. None if all is well."""
+        """What is wrong with a finished run: a file that is missing, unreadable or changed. None if it is intact."""
         try:
             StoredRun(self.directory(config), config, self.facts(config.hash)).verify()
         except InputError as error:
@@ -178,7 +181,7 @@ class Store:
         return None
 
     def reopen(self, config: RunConfig) -> None:
-        """Take a run as unfinished, so that it is trained again from the start."""
+        """Mark a run as unfinished, so that it is trained again from the start."""
         lock = self.lock(config)
         try:
             clear_way(self.directory(config))
@@ -188,19 +191,20 @@ class Store:
             lock.release()
 
     def load(self, run: str, *, without_plugins: bool = False) -> StoredRun:
-        """A finished run by its id or the beginning of it.
+        """Load a finished run by its id or a unique prefix of it.
 
         Args:
-            run: Its id.
-            without_plugins: Also load a run whose plug-ins are missing. What is stored can be read; what its
-                configuration describes, such as its task and model, cannot be built.
+                run: Id of the run.
+                without_plugins: Also load a run whose plug-ins are missing. Its stored results can be read, but its
+                task and
+                    model cannot be built.
         """
         run = self.resolve(run)
         path = inside(self.root, run)
         if not self._has_record(run):
             raise StoreError(
                 f"Run {run} is not finished ({self._progress(run)}). Run the same `recombine train` command "
-                "again to go on with it."
+                "again to resume it."
             )
         facts = self.facts(run)
         if without_plugins and lacks_plugin(facts):
@@ -218,25 +222,27 @@ class Store:
         return stored
 
     def facts(self, run: str) -> dict[str, Any]:
-        """A finished run's run.json, as it was written; an error if it is damaged or another run's."""
+        """The run.json of a finished run. Raises if it is damaged or belongs to another run."""
         run = self.resolve(run)
         path = inside(self.root, run, RUN)
         try:
             facts = read_facts(read_plain(path), str(path))
         except FileNotFoundError:
-            raise StoreError(f"{path} is missing: the run is not finished.") from None
+            raise StoreError(f"{path} is missing, so the run is not finished.") from None
         check_belongs(facts, run, str(path), StoredNames())
         return facts
 
     def resolve(self, run: str) -> str:
-        """The full id of a run from its beginning; anything that is no such beginning is an error."""
+        """The full id of a run from a unique prefix. Raises for anything else."""
         if not re.fullmatch(r"[0-9a-f]{1,16}", run):
-            raise InputError(f"A run is named by up to 16 hexadecimal digits. Got {run!r}; see `recombine runs list`.")
+            raise InputError(
+                f"The id of a run has up to 16 hexadecimal digits. Got {run!r}; see `recombine runs list`."
+            )
         if RUN_ID.fullmatch(run) and os.path.isdir(self.root / run):
             return run
         found = [name for name in self.ids() if name.startswith(run)]
         if len(found) != 1:
-            what = f"{len(found)} runs begin with" if found else "There is no run"
+            what = f"{len(found)} runs start with" if found else "There is no run"
             raise InputError(f"{what} {run!r} in {self.root}; see `recombine runs list --out {self.root}`.")
         return found[0]
 
@@ -245,20 +251,20 @@ class Store:
         return run_ids(self.root)
 
     def list(self) -> list[ListedRun]:
-        """A row per run: id, status, configuration and summary. Damaged runs are listed as such.
+        """One row per run with id, status, configuration and summary. Damaged runs are marked.
 
-        Of every run the record and the configuration are checked. Other files are checked when they are read.
+        The record and the configuration of every run are checked. Other files are checked when they are read.
         """
         return listed_runs(self.root)
 
     def look(self, config: RunConfig) -> ListedRun:
-        """The row of one run."""
+        """The row of a single run."""
         if not os.path.lexists(self.directory(config)):
             return ListedRun(config.hash, RunStatus(RunState.NOT_STARTED), config.to_dict())
         return listed_run(self.root, config.hash)
 
     def status(self, config: RunConfig) -> RunStatus:
-        """What there is of a run; of a finished one all files are checked."""
+        """The status of a run. All files of a finished run are checked."""
         found = self.look(config).status
         damage = self.damage(config) if found.finished else None
         return found if damage is None else RunStatus(RunState.DAMAGED, damage)
@@ -267,19 +273,19 @@ class Store:
         return RunStatus.of_step(steps_done(inside(self.root, run, CHECKPOINT)))
 
     def check_removable(self, run: str) -> Path:
-        """The directory of a run, finished or not; an error if it may hold anything but a run."""
+        """The directory of a run, finished or not. Raises if it may contain anything but a run."""
         path = self.root / self.resolve(run)
         removal.check_removable(path)
         return path
 
     def remove(self, run: str) -> Path:
-        """Delete a run, finished or not. Directories that may hold anything else are not touched."""
+        """Delete a run, finished or not. Directories that may contain anything else are not touched."""
         path = self.root / self.resolve(run)
         removal.remove_run(path)
         return path
 
     def lock(self, config: RunConfig) -> Lock:
-        """A run's lock, taken: only one process works on a run. LockHeld if another has it."""
+        """Acquire the lock of a run, so that only one process works on it. Raises LockHeld if it is taken."""
         folder = inside(self.root, config.hash)
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class StoredRun:
-    """A finished run on disk; its parts are read, and their digests checked, when asked for."""
+    """A finished run on disk. Its parts are read, and their digests checked, on first use."""
 
     path: Path
     config: RunConfig
     facts: dict[str, Any]  # run.json
-    module: nn.Module | None = None  # that takes the weights of a run saved under a name
-    given_task: Task | None = None  # of such a run, if its files cannot make it
+    module: nn.Module | None = None  # receives the weights of a run saved under a name
+    given_task: Task | None = None  # task of such a run, if it cannot be built from its files
 
     def __repr__(self) -> str:
         """One line: what it is, its seed and where it is."""
@@ -46,7 +46,7 @@ class StoredRun:
 
     @property
     def id(self) -> str:
-        """The hash that names the run."""
+        """The hash that identifies the run."""
         return self.path.name
 
     @property
@@ -56,30 +56,30 @@ class StoredRun:
 
     @property
     def name(self) -> str:
-        """The name it was saved under; empty if it was trained from a configuration."""
+        """The name the run was saved under; empty if it was trained from a configuration."""
         return self.config.name if isinstance(self.config, NamedConfig) else ""
 
     @cached_property
     def task(self) -> Task:
-        """The task that the run was trained on."""
+        """The task the run was trained on."""
         return self.config.task() if self.given_task is None else self.given_task
 
     @cached_property
     def model(self) -> nn.Module:
-        """The trained network."""
+        """The trained model."""
         self.verified("model/config.json")
         weights = self.verified(WEIGHTS)
         if self.config.decoder["kind"] != MODULE:
             return load(weights.parent)
         if self.module is None:
             raise StoreError(
-                f"Run {self.name!r} is of a class of your own, {self.config.decoder['class']}. Bring it back with "
+                f"Run {self.name!r} has the custom class {self.config.decoder['class']}. Load it with "
                 f"recombine.load_run({self.name!r}, store={str(self.path.parent)!r}, module=…)."
             )
         try:
             self.module.load_state_dict(read_tensors(weights)[0])
         except RuntimeError as error:
-            raise InputError(f"The module does not have the weights of run {self.name!r}: {error}", "module") from error
+            raise InputError(f"The weights of run {self.name!r} do not fit the module: {error}", "module") from error
         return self.module.eval()
 
     @cached_property
@@ -90,17 +90,17 @@ class StoredRun:
 
     @property
     def has_model(self) -> bool:
-        """Whether the model can be made here."""
+        """Whether the model can be built here."""
         return self.config.decoder["kind"] != MODULE or self.module is not None
 
     @property
     def described(self) -> dict[str, Any]:
-        """What the decoder told about itself (`Decoder.describe`), such as the effective ranks of a renderer's maps."""
+        """What the decoder reports about itself (`Decoder.describe`), such as the effective ranks of its maps."""
         return self.facts["described"]
 
     @cached_property
     def scores(self) -> Scores:
-        """The scores of every cell; model and scene are loaded only for pictures."""
+        """The scores of every cell. Model and scene are loaded only for pictures."""
         space = FactorSpace.from_config(self.config.scene["factors"])
         scores = Scores.from_csv(self.verified("scores.csv"), space)
         scores.source = lambda: (self.model, self.task)
@@ -108,20 +108,20 @@ class StoredRun:
 
     @cached_property
     def history(self) -> list[dict[str, float | int]]:
-        """A row per evaluation: step, learning_rate, loss, id_mse, …"""
+        """One row per evaluation: step, learning_rate, loss, id_mse, …"""
         path = self.verified("history.jsonl")
         rows = [parse_json(line, path) for line in path.read_bytes().splitlines()]
         if not all(isinstance(row, dict) and is_summary(row) and "step" in row for row in rows):
-            raise DamagedError(f"{path} has rows that are no evaluation. {AGAIN}")
+            raise DamagedError(f"{path} has rows that are not evaluations. {AGAIN}")
         return rows
 
     @cached_property
     def losses(self) -> Tensor:
-        """Loss of every step; the columns are named in `facts["loss_names"]`."""
+        """Loss of every step. The columns are named in `facts["loss_names"]`."""
         path = self.verified("losses.safetensors")
         losses = read_tensors(path)[0].get("losses")
         if losses is None or losses.shape != (self.facts["steps"], len(self.facts["loss_names"])):
-            raise DamagedError(f"{path} has not the losses of {self.facts['steps']} steps. {AGAIN}")
+            raise DamagedError(f"{path} does not contain the losses of {self.facts['steps']} steps. {AGAIN}")
         return losses
 
     def diagnose(
@@ -132,28 +132,31 @@ class StoredRun:
         guard: Callable[[], None] = lambda: None,
         **options: Any,
     ) -> Diagnosis:
-        """Diagnose the model and keep the result in `diagnosis/`.
+        """Diagnose the model and store the result in `diagnosis/`.
 
-        Parts kept from an earlier diagnosis of the same weights stay if its shared settings (layers, seed) were the
-        same. If they were not, it is replaced by a result that has all its parts, and left alone (the result says so)
-        by one that lacks some.
+        If a stored diagnosis of the same weights used the same shared settings (layers, seed), the new parts are added
+        to
+        it. Otherwise it is replaced if the new result has all of its parts, and left unchanged if not; the result then
+        carries a note.
 
         Args:
             request: What to compute.
-            keep: Whether to keep the result with the run; None for only if its folder can be written to.
-            guard: Called before the result is written; raises if it may not be any more.
-            options: As for `recombine.diagnose`: fields of the request, and `progress`.
+            keep: Whether to store the result with the run. None stores it only if the folder is writable.
+            guard: Called before the result is written; raises if writing is no longer allowed.
+            options: Options of `recombine.diagnose`: fields of the request, and `progress`.
         """
         from recombine.diagnostics.diagnose import diagnose
 
         writable = os.access(self.path, os.W_OK | os.X_OK)
         if keep and not writable:
-            raise StoreError(f"{self.path} is not writable, so a diagnosis cannot be kept there. Save it elsewhere.")
+            raise StoreError(
+                f"{self.path} is not writable, so the diagnosis cannot be stored there. Save it elsewhere."
+            )
         if self.has_model:
             task = self.task
             model, encode = self.model, task.inputs
-            target = task.targets if task.inverse else task.scene  # the scene also says how its images are shown
-        else:  # from what it gave
+            target = task.targets if task.inverse else task.scene  # the scene also defines how its images are displayed
+        else:  # from its saved outputs
             saved, _ = read_tensors(self.verified(OUTPUTS))
             (model, target), encode = saved_model(saved, self.holdout.space), None
         found = diagnose(model, self.holdout.space, encode, self.holdout, target=target, request=request, **options)
@@ -163,12 +166,12 @@ class StoredRun:
         try:
             kept = self.load_diagnosis(partial=True)
         except StoreError:
-            kept = None  # none yet, or nothing that could be read or is about these weights
+            kept = None  # missing, unreadable, or of other weights
         merged = found if kept is None else found.with_parts_of(kept)
         if merged is None:
             return found.noted(
-                f"not kept with run {self.id}, whose diagnosis has other settings and parts that this one lacks: save "
-                f"it elsewhere (--save FOLDER), or compute all parts with the new settings"
+                f"not stored with run {self.id}, whose diagnosis has other settings and parts that this one lacks: "
+                f"save it elsewhere (--save FOLDER), or compute all parts with the new settings"
             )
         guard()
         merged.save(self.diagnosis_folder)
@@ -176,36 +179,38 @@ class StoredRun:
 
     @property
     def source(self) -> dict[str, str]:
-        """What a diagnosis of this run says it is of."""
+        """How a diagnosis of this run records which weights it belongs to."""
         return {"run": self.id, "model": self.facts["files"][WEIGHTS]}
 
     def lacks(self, request: DiagnosisRequest) -> tuple[str, ...]:
-        """Which parts of a request are not kept with the run yet; empty if there is nothing left to do."""
+        """The parts of a request that are not stored with the run yet; empty if nothing is left to compute."""
         from recombine.diagnostics.diagnosis_files import lacking_parts
 
         return lacking_parts(self.diagnosis_folder, request, self.source)
 
     @property
     def diagnosis_folder(self) -> Path:
-        """Where its diagnosis is or goes, to be used at once; an error if a link leads elsewhere."""
+        """The folder of the diagnosis, to be used immediately. Raises if a link leads elsewhere."""
         return inside(self.path.parent, self.id, "diagnosis", "diagnosis.json").parent
 
     @property
     def diagnosis(self) -> Diagnosis:
-        """The diagnosis kept with the run; an error if there is none, or if it is of other weights."""
+        """The stored diagnosis. Raises if there is none or if it belongs to other weights."""
         return self.load_diagnosis()
 
     def load_diagnosis(self, *, partial: bool = False) -> Diagnosis:
-        """As `diagnosis`; with `partial` a damaged part is marked as missing instead of refusing all."""
+        """Like `diagnosis`. With `partial`, a damaged part is marked as missing instead of raising."""
         from recombine.diagnostics.diagnosis import Diagnosis
 
         folder = self.diagnosis_folder
         if not (folder / "diagnosis.json").is_file():
             command = f"recombine diagnose {self.id} --out {self.path.parent}"
-            raise StoreError(f"Run {self.id} has no diagnosis yet. `{command}` makes one.")
+            raise StoreError(f"Run {self.id} has no diagnosis yet. Create one with `{command}`.")
         found = Diagnosis.load(folder, partial=partial)
         if found.source.get("model") != self.facts["files"][WEIGHTS]:
-            raise StoreError(f"{folder} is about other weights: the run was trained again. Diagnose it again.")
+            raise StoreError(
+                f"{folder} belongs to other weights, because the run was trained again. Diagnose it again."
+            )
         return found
 
     def verify(self) -> None:
@@ -214,12 +219,12 @@ class StoredRun:
             self.verified(name)
 
     def verified(self, name: str) -> Path:
-        """A file of the run, to be read at once; an error if it is missing, a link, or was changed."""
+        """Path of a file of the run, to be read immediately. Raises if it is missing, a link, or changed."""
         path = inside(self.path.parent, self.id, *name.split("/"))
         try:
             digest = file_digest(path)
         except FileNotFoundError:
-            raise DamagedError(f"{path} is missing: the run is damaged. {AGAIN}") from None
+            raise DamagedError(f"The run is damaged: {path} is missing. {AGAIN}") from None
         if digest != self.facts["files"].get(name):
             raise DamagedError(f"{path} was changed after the run finished. {AGAIN}")
         return path

@@ -41,25 +41,30 @@ def train(
     checkpoint_seconds: float = 60.0,
     progress: bool | None = None,
 ) -> Run:
-    """Train a model in place on a task's ID combinations; a `Decoder` is left in evaluation mode.
+    """Train a model in place on a task's ID combinations. A `Decoder` is left in evaluation mode.
 
     Args:
-        model: A decoder, or any module from the task's inputs to its targets.
-        task: What to learn.
-        seed: Decides initial weights, drawn examples and their order.
-        training: The recipe, or its name; the paper's unless given.
-        loss: In place of the recipe's: a `Loss`, or a function (outputs, targets) → number.
-        optimizer: In place of the recipe's: a function (parameters, learning_rate) → torch optimizer. The recipe's
-            schedule sets the learning rate of its parameter groups at every step.
-        terms: Loss terms added to the loss.
-        callbacks: Told what happens, see `recombine.training.Callback`.
-        fresh: Start a `Decoder` from the seed's initial weights; otherwise, and for any other module, from the
-            weights it has.
-        device: "auto", "cpu", "cuda", "cuda:1", "mps".
-        checkpoint: File to save the state to every `checkpoint_seconds` and on Ctrl-C, and to go on from. It is refused
-            if the seed, the recipe, the task, the model or the terms are others: by their classes, configurations and
-            public attributes that are numbers, text or tensors (a name with a leading underscore is private).
-        checkpoint_seconds: See checkpoint.
+            model: A decoder, or any module that maps the task's inputs to its targets.
+            task: The task to learn.
+            seed: Determines the initial weights, the drawn examples and their order.
+            training: The recipe or its name; by default the paper's.
+            loss: Replaces the recipe's loss: a `Loss`, or a function (outputs, targets) → number.
+            optimizer: Replaces the recipe's optimizer: a function (parameters, learning_rate) → torch optimizer. The
+                recipe's schedule sets the learning rate of its parameter groups at every step.
+            terms: Loss terms added to the loss.
+            callbacks: Called during training, see `recombine.training.Callback`.
+            fresh: Start a `Decoder` from the seed's initial weights. Otherwise, and for any other module, training
+            starts
+                from the current weights.
+            device: "auto", "cpu", "cuda", "cuda:1", "mps".
+            checkpoint: File in which the state is saved every `checkpoint_seconds` and on Ctrl-C, and from which
+            training
+                resumes. It is rejected if the seed, the recipe, the task, the model or the terms have changed, judged
+                by
+                their classes, configurations and public attributes that are numbers, text or tensors (names with a
+                leading
+                underscore are private).
+            checkpoint_seconds: See `checkpoint`.
         progress: Show a progress bar; by default only on a terminal.
 
     Raises:
@@ -89,18 +94,21 @@ def train_seeds(
     progress: bool | None = None,
     together: bool | None = None,
 ) -> list[Run]:
-    """Train a model per seed.
+    """Train one model per seed.
 
     Args:
-        model: A decoder, of which copies are trained from each seed's initial weights while it stays as it is; or a
-            function that makes a module for a seed. It is called with torch's random numbers set to the seed, so that
-            a module with random initial weights has each seed's own.
-        seeds: One run each.
-        together: Train all seeds as one batched program. By default where that is faster (`model.stacks`) and
-            all seeds stand at the same step. Results equal single runs up to rounding: the losses of the first steps
-            agree to 1e-5 relative; later ones drift apart as rounding grows, by less than seeds differ.
-        task, training, loss, optimizer, terms, callbacks, device, checkpoint_seconds, progress: As in `train`.
-        checkpoints: One file per seed, see `train`.
+            model: A decoder, which stays unchanged while copies of it are trained from each seed's initial weights; or
+            a
+                function that returns a module for a seed. The function is called with torch's random state set to the
+                seed,
+                so that random initial weights differ between seeds.
+            seeds: One run each.
+            together: Train all seeds as one batched program. By default, this is done where it is faster
+            (`model.stacks`)
+                and all seeds are at the same step. Results equal those of single runs up to rounding: the losses of the
+                first steps agree to 1e-5 relative, and later ones drift apart by less than seeds differ.
+            task, training, loss, optimizer, terms, callbacks, device, checkpoint_seconds, progress: As in `train`.
+            checkpoints: One file per seed, see `train`.
     """
     make = _maker(model)
     setup = Setup.of(task, training, loss=loss, optimizer=optimizer, terms=terms, device=device, callbacks=callbacks)
@@ -119,7 +127,7 @@ def run_seeds(
     together: bool,
     progress: bool | None = None,
 ) -> list[Run]:
-    """`train_many`, whose results, also those beside a seed that diverged, are runs."""
+    """`train_many` that returns runs, also for the seeds beside one that diverged."""
     try:
         results = train_many(make, setup, seeds, keeping, together=together, progress=progress)
     except TrainingDiverged as error:
@@ -133,8 +141,8 @@ def _maker(model: Decoder | MakeModel) -> MakeModel:
         return copies_of(model)
     if isinstance(model, nn.Module) or not callable(model):
         raise InputError(
-            "Several seeds need several initial weights: give a decoder (recombine.decoders), or a function that makes "
-            f"a module for a seed, such as lambda seed: MyModule(). Got {type(model).__name__}.",
+            "Training several seeds needs several initial weights: pass a decoder (recombine.decoders), or a function "
+            f"that returns a module for a seed, such as lambda seed: MyModule(). Got {type(model).__name__}.",
             "model",
         )
     return seeded(model)

@@ -1,4 +1,4 @@
-"""Training runs of a store whose locks are held: with checkpoints in their folders, results written at the end."""
+"""Trains runs of a store whose locks are held, with checkpoints in their folders, and writes the results."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class How:
 
 
 def train_group(root: Path, locks: Mapping[RunConfig, Lock], how: How, written: list[str]) -> None:
-    """Train configurations that differ in their seeds and write their runs, whose ids are added to `written`.
+    """Train configurations that differ only in their seeds, write their runs, and append their ids to `written`.
 
     Raises:
-        LockLost: If a lock was taken over on the way. Nothing is written into the runs of a successor.
+        LockLost: If another process took over a lock. Nothing is written into its runs.
     """
     for config in locks:
         folder = root / config.hash
@@ -55,7 +55,7 @@ def train_group(root: Path, locks: Mapping[RunConfig, Lock], how: How, written: 
 
 
 def _trained(root: Path, locks: Mapping[RunConfig, Lock], how: How) -> list[Run]:
-    """From their checkpoints on. One that cannot be used is set aside, and its seed starts again."""
+    """Resume from the checkpoints. An unusable one is set aside, and its seed starts again."""
     configs = list(locks)
     task = configs[0].task()
     model = configs[0].model(task)
@@ -73,7 +73,7 @@ def _trained(root: Path, locks: Mapping[RunConfig, Lock], how: How) -> list[Run]
         try:
             return run_seeds(copies_of(model), setup, seeds, keeping, together=together, progress=how.progress)
         except DamagedCheckpoint as error:
-            set_aside(error.path)  # one file less, so this ends
+            set_aside(error.path)  # one file fewer each time, so the loop ends
 
 
 def _write(root: Path, locks: Mapping[RunConfig, Lock], runs: Sequence[Run], written: list[str]) -> None:
@@ -94,7 +94,7 @@ def _write(root: Path, locks: Mapping[RunConfig, Lock], runs: Sequence[Run], wri
 
 
 def _leave(root: Path, locks: Mapping[RunConfig, Lock]) -> None:
-    """Leave no checkpoint beside runs that a successor has finished."""
+    """Remove checkpoints beside runs that another process has finished."""
     for config, lock in locks.items():
         try:
             lock.check()
@@ -104,7 +104,7 @@ def _leave(root: Path, locks: Mapping[RunConfig, Lock]) -> None:
 
 
 def _is_being_redone(folder: Path) -> bool:
-    """Whether there is a checkpoint beside a finished run: of an attempt to train it again that was stopped."""
+    """Whether there is a checkpoint beside a finished run, left by an interrupted attempt to train it again."""
     try:
         return (folder / RUN).is_file() and steps_done(folder / CHECKPOINT) is not None
     except StoreError:

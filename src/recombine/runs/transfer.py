@@ -1,7 +1,7 @@
-"""Diagnoses on their way between machines that do not share a store: the content of their files.
+"""Transfer of diagnoses between machines that do not share a store, as the content of their files.
 
-What arrives is data from another machine: only the files of a diagnosis are taken, and only if they agree with their
-digests and are about the run's weights.
+Received files are untrusted data: only the files of a diagnosis are accepted, and only if they match their digests and
+belong to the run's weights.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_FILE = 2**33  # bytes
 
 
 def diagnosis_files(run: StoredRun) -> dict[str, bytes]:
-    """The content of all files of a run's diagnosis as "diagnosis/name"; empty if it has none."""
+    """The content of all files of a run's diagnosis as "diagnosis/name"; empty if there is none."""
     folder = run.diagnosis_folder
     if not (folder / MAIN).is_file():
         return {}
@@ -32,22 +32,22 @@ def diagnosis_files(run: StoredRun) -> dict[str, bytes]:
 
 
 def add_diagnosis(run: StoredRun, files: Mapping[str, bytes], lock: Lock) -> None:
-    """Keep a diagnosis of a run that was computed elsewhere; the caller holds the run's lock."""
+    """Store a diagnosis that was computed on another machine. The caller holds the run's lock."""
     content = _content(run, files)
     digests = {Path(name).name: hashlib.sha256(body).hexdigest() for name, body in files.items()}
     if any(not DIAGNOSIS.fullmatch(name) for name in files) or content.get("files") != {
         name: digest for name, digest in digests.items() if name != MAIN
     }:
-        raise DamagedError(f"What came back as the diagnosis of run {run.id} is damaged, or no diagnosis.")
+        raise DamagedError(f"The received diagnosis of run {run.id} is damaged or not a diagnosis.")
     lock.check()
     folder = run.diagnosis_folder
-    for name in sorted(files, key=lambda name: Path(name).name == MAIN):  # the one that names the others comes last
+    for name in sorted(files, key=lambda name: Path(name).name == MAIN):  # the file that lists the others comes last
         write_bytes(folder / Path(name).name, files[name])
 
 
 def _content(run: StoredRun, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """diagnosis.json, if it is of this version and about this run."""
-    content = parse_json(files.get(f"{FOLDER}/{MAIN}", b""), f"What came back as the diagnosis of run {run.id}")
+    """The content of diagnosis.json, if it has this version and belongs to this run."""
+    content = parse_json(files.get(f"{FOLDER}/{MAIN}", b""), f"The received diagnosis of run {run.id}")
     if isinstance(content, dict) and content.get("format") == FORMAT and content.get("source") == run.source:
         return content
-    raise DamagedError(f"What came back as the diagnosis of run {run.id} is about something else, or damaged.")
+    raise DamagedError(f"The received diagnosis of run {run.id} belongs to another run or is damaged.")

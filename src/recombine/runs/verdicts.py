@@ -1,4 +1,4 @@
-"""The verdict of a stored run, read from its diagnosis without loading anything else."""
+"""The verdict of a stored run, read from its diagnosis without loading other files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StoredVerdict:
 def stored_verdict(store: Store, run: str) -> StoredVerdict | None:
     """The verdict that a finished run's diagnosis holds.
 
-    None if it has no diagnosis of these weights, if that cannot be read, or if it was asked for other parts only.
+    None if there is no readable diagnosis of these weights, or if it has no verdict because other parts were requested.
     """
     try:
         file = inside(store.root, run, "diagnosis", MAIN)
@@ -49,7 +49,7 @@ def stored_verdict(store: Store, run: str) -> StoredVerdict | None:
 
 
 def _at(content: Any, *keys: str) -> Any:
-    """What nested mappings hold under keys; None if they do not."""
+    """The value under nested keys; None if a key is missing."""
     for key in keys:
         content = content.get(key) if isinstance(content, dict) else None
     return content

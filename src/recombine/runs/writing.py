@@ -1,4 +1,4 @@
-"""Writing a finished run: all its files beside the old ones first, then in their place, run.json last."""
+"""Writes a finished run. All files are written to a temporary folder first and then moved, run.json last."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from recombine.training.checkpoint import discard
 
 
 def write_run(folder: Path, config: RunConfig, run: Run) -> None:
-    """Write a finished run; the caller holds its lock."""
+    """Write a finished run. The caller holds its lock."""
     with staging(folder) as new:
         write_json(new / CONFIG, config.to_dict())
         _write_model(run.model, new / "model")
@@ -78,7 +78,7 @@ def _facts(config: RunConfig, run: Run) -> dict[str, Any]:
 
 
 def _write_model(model: nn.Module, folder: Path) -> None:
-    """A decoder as `save_pretrained` writes it; of any other module the weights and the name of its class."""
+    """Write a decoder with `save_pretrained`, or the weights and class name of any other module."""
     if isinstance(model, Decoder):
         model.save_pretrained(folder)
         return
@@ -87,17 +87,17 @@ def _write_model(model: nn.Module, folder: Path) -> None:
 
 
 def add_run(folder: Path, config: RunConfig, files: Mapping[str, bytes]) -> None:
-    """Keep a run that was finished elsewhere, given as the content of its files; the caller holds its lock.
+    """Add a run that was finished on another machine, given as the content of its files. The caller holds its lock.
 
-    It is data from another machine: only the files of a run are taken, and only if they agree with their digests.
+    The files are untrusted data: only the files of a run are accepted, and only if they match their digests.
     """
-    what = f"What came back for run {config.hash}"
+    what = f"The received result of run {config.hash}"
     if set(files) != {*RESULTS, RUN}:
-        raise DamagedError(f"{what} is not a run's files: {', '.join(sorted(files))}.")
+        raise DamagedError(f"{what} does not have the files of a run. Got {', '.join(sorted(files))}.")
     facts = read_facts(files[RUN], what)
     check_belongs(facts, config.hash, what, StoredNames())
     if facts["files"] != {name: hashlib.sha256(files[name]).hexdigest() for name in RESULTS}:
-        raise DamagedError(f"{what} is damaged: a file does not have its digest.")
+        raise DamagedError(f"{what} is damaged: a file does not match its digest.")
     with staging(folder) as new:
         for name, content in files.items():
             write_bytes(new / name, content)
@@ -105,16 +105,16 @@ def add_run(folder: Path, config: RunConfig, files: Mapping[str, bytes]) -> None
 
 @contextlib.contextmanager
 def staging(folder: Path) -> Iterator[Path]:
-    """An empty folder for new results, which take the place of the old ones when all of them are written.
+    """An empty folder for new results, which replace the old ones when all of them are written.
 
-    So a disk that is full leaves a finished run as it was. run.json goes first and comes last.
+    A full disk therefore leaves a finished run unchanged. run.json is removed first and written last.
     """
     clear_way(folder)
     new = folder / NEW
-    shutil.rmtree(new, ignore_errors=True)  # what a kill left
+    shutil.rmtree(new, ignore_errors=True)  # left by a killed process
     try:
         yield new
-        clear_way(folder)  # training takes a while
+        clear_way(folder)  # again, because training took a while
         (folder / RUN).unlink(missing_ok=True)
         for name in (*RESULTS, OUTPUTS, RUN):
             if name != OUTPUTS or (new / name).exists():
@@ -126,15 +126,15 @@ def staging(folder: Path) -> Iterator[Path]:
         shutil.rmtree(new, ignore_errors=True)
     discard(folder / CHECKPOINT)
     (folder / f"damaged-{CHECKPOINT}").unlink(missing_ok=True)
-    for left in (*folder.glob(".*.part"), *folder.glob("model/.*.part")):  # what kills left of earlier attempts
+    for left in (*folder.glob(".*.part"), *folder.glob("model/.*.part")):  # left by killed processes
         if not left.name.startswith(LOCK):
             left.unlink(missing_ok=True)
 
 
 def clear_way(folder: Path) -> None:
-    """Set aside what stands where a run's files go and is no file, or where its folders go and is none.
+    """Set aside anything that blocks the paths of a run's files and folders.
 
-    Links are renamed, never followed: what they point at stays as it is.
+    Links are renamed, never followed: their targets are not touched.
     """
     inside(folder.parent, folder.name)
     for name in (*FOLDERS, *RESULTS, OUTPUTS, RUN, CHECKPOINT, f"next-{CHECKPOINT}"):

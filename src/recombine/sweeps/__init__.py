@@ -1,4 +1,4 @@
-"""Many runs: in this process, on processes of this machine or on a Ray cluster, into one store.
+"""Sweeps: many runs, in this process, on processes of this machine or on a Ray cluster, into one store.
 
     from recombine import RunConfig, Store, sweeps
 
@@ -7,8 +7,8 @@
     result.finished, result.failed                 # ids, failures
     sweeps.table(Store("runs")).to_pandas()
 
-Whatever is killed on the way, the same call goes on: nothing finished is lost or done twice, and the table at the end
-is the same, byte for byte. See docs/sweeps.md.
+If anything is killed, the same call resumes: no finished run is lost or trained twice, and the final table is the same
+byte for byte. See docs/sweeps.md.
 """
 
 from recombine.sweeps.driver import Failure, SweepResult, checked_limits

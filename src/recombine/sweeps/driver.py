@@ -1,4 +1,4 @@
-"""The loop of a sweep: hands work to an engine, keeps what comes back, tries again what was lost."""
+"""The main loop of a sweep. It hands work to an engine, stores the results and retries what was lost."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from recombine.sweeps.journal import Journal, finished_by_others
 from recombine.sweeps.progress import SweepProgress
 
 TICK = 0.2
-WAIT_FOR_OTHERS = 2.0  # seconds until a run that another process works on is looked at again
-PATIENCE = 20.0  # seconds without any worker, as on a cluster that is full, until that is told
-STOPPING = 30.0  # seconds that jobs get to save their state
+WAIT_FOR_OTHERS = 2.0  # seconds until a run that another process is working on is checked again
+PATIENCE = 20.0  # seconds without a free worker, as on a full cluster, before a message is printed
+STOPPING = 30.0  # seconds that jobs have to save their state
 
 
 @dataclass(frozen=True)
@@ -30,20 +30,20 @@ class Failure:
 
     run: str
     error: str
-    log: str | None = None  # file with the traceback
+    log: str | None = None  # file that contains the traceback
 
 
 @dataclass
 class SweepResult:
-    """How a sweep ended.
+    """The outcome of a sweep.
 
     Attributes:
-        finished: Runs that are in the store now, in the order asked for, whoever trained them.
-        failed: The others.
-        trained: Those of the finished ones that this call trained.
-        diagnosed: Runs that have the diagnosis that was asked for.
-        undiagnosed: Finished runs whose diagnosis failed.
-        seconds: How long it took.
+            finished: Runs that are in the store now, in the requested order, no matter which process trained them.
+            failed: The other runs.
+            trained: The finished runs that this call trained.
+            diagnosed: Runs that have the requested diagnosis.
+            undiagnosed: Finished runs whose diagnosis failed.
+            seconds: Duration of the sweep.
     """
 
     finished: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class SweepResult:
     seconds: float = 0.0
 
     def add(self, work: str, runs: Sequence[str], *, here: bool) -> None:
-        """Some work on runs is done, by this call or not."""
+        """Record finished work, done by this call (`here`) or by another process."""
         if work == DIAGNOSE:
             self.diagnosed += runs
         elif here:
@@ -66,15 +66,15 @@ class SweepResult:
 
 
 class Driver:
-    """Runs work to its end.
+    """Runs work until it is done.
 
     Args:
-        store: Where runs are and go.
-        engine: What runs jobs.
-        options: For all jobs.
-        retries: How often work whose worker died is tried again.
-        time_limit: Seconds after which a job is ended and counts as failed.
-        then: What follows for a run that work has finished: more work, or None.
+            store: Store of the runs.
+            engine: Engine that runs the jobs.
+            options: Options of all jobs.
+            retries: How often to retry work whose worker died.
+            time_limit: Seconds after which a job is stopped and counts as failed.
+            then: Returns the work that follows for a run whose work is finished, or None.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Driver:
         self.idle_since = time.monotonic()
 
     def run(self, planned: Sequence[Work]) -> SweepResult:
-        """Until all work is done or has failed."""
+        """Run until all work is done or has failed."""
         started = time.monotonic()
         self.waiting = list(planned)
         try:
@@ -118,19 +118,19 @@ class Driver:
         return self.result
 
     def _pause(self) -> float:
-        """Nothing runs: until when nothing can be started."""
+        """How long to wait while nothing runs and nothing can be started."""
         pause = max(0.0, min((work.not_before for work in self.waiting), default=0.0) - time.monotonic())
         time.sleep(min(TICK, pause))
         return 0.0
 
     def _fill(self) -> None:
-        """Start what can be started."""
+        """Start all work that can be started."""
         now = time.monotonic()
         self.idle_since = now if self.running else self.idle_since
         for work in [waiting for waiting in self.waiting if waiting.not_before <= now]:
             if len(self.running) >= self.engine.capacity():
                 if not self.running and now - self.idle_since > PATIENCE:
-                    self.progress.say_once("No worker is free for what a job needs; waiting for one.")
+                    self.progress.say_once("No worker has free resources for a job. Waiting.")
                 return
             self.waiting.remove(work)
             self._drop_done(work, before=True)
@@ -149,10 +149,10 @@ class Driver:
                 self.journal.note("started", runs, work=work.name, attempt=work.losses + 1)
 
     def _drop_done(self, work: Work, *, before: bool = False) -> None:
-        """Count what is done of some work, and leave the rest in it.
+        """Count the finished part of some work and keep the rest in it.
 
-        What was done before its job began was done by others, and so was what another driver says it finished: this
-        one may have been asleep.
+        Results that existed before the job started are counted as the work of other processes, and so are those that
+        another driver reports: this process may have been suspended in the meantime.
         """
         done = {config.hash: config for config in work.configs if work.is_done(self.store, config)}
         if not done:
@@ -163,7 +163,7 @@ class Driver:
         self._count(work, [config for run, config in done.items() if run not in others], here=True)
 
     def _lock(self, work: Work) -> None:
-        """Where jobs do not see the store, the driver holds the locks that else the one who trains holds."""
+        """Acquire the locks of the runs if jobs do not see the store. Otherwise the training job acquires them."""
         if not self.engine.shares_files:
             try:
                 for config in work.configs:
@@ -177,10 +177,10 @@ class Driver:
             work.locks.pop().release()
 
     def _later(self, work: Work) -> None:
-        """Another process works on it: look again in a while, when it may be finished."""
+        """Another process is working on these runs: check again later."""
         work.not_before = time.monotonic() + WAIT_FOR_OTHERS
         self.waiting.append(work)
-        self.progress.say_once("Another process works on some of these runs; waiting for it to finish them.")
+        self.progress.say_once("Another process is working on some of these runs. Waiting for it to finish.")
 
     def _handle(self, event: Event, interrupt: Interrupt) -> None:
         work = self.running.pop(event.job, None)
@@ -204,7 +204,7 @@ class Driver:
             return
         self.journal.note("lost", [config.hash for config in work.configs], work=work.name, reason=reason)
         if work.losses > self.retries:
-            self._fail(work, f"It was lost {work.losses} times; the last time {reason}.", "")
+            self._fail(work, f"The job was lost {work.losses} times. Last time, {reason}.", "")
         else:
             self.waiting.insert(0, work)
 
@@ -220,14 +220,14 @@ class Driver:
         if work.configs and answer["busy"]:
             self._later(work)
         elif work.configs and answer["interrupted"] and not interrupt.requested:
-            self._lost(work, "its process was asked to end by someone else and saved its state")
+            self._lost(work, "another program terminated its process, which saved its state")
         elif work.configs and interrupt.requested:
             self.waiting.insert(0, work)
         elif work.configs:
             self._lost(work, "its job ended without a result")
 
     def _kept(self, work: Work, event: Answered) -> Answer:
-        """The answer; results that came back as files are written first, and those that cannot be have failed."""
+        """The answer, after storing results that came back as files. Results that cannot be stored count as failed."""
         answer = cast("Answer", event.output.data)
         finished: list[str] = []
         failed, busy = dict(answer["failed"]), list(answer["busy"])
@@ -239,7 +239,7 @@ class Driver:
             try:
                 work.keep(self.store, config, files, lock)
                 finished.append(config.hash)
-            except LockLost:  # this process slept, and another one has taken the run up
+            except LockLost:  # this process was suspended, and another one took over the run
                 busy.append(config.hash)
             except StoreError as error:
                 failed[config.hash] = [str(error), ""]
@@ -251,7 +251,7 @@ class Driver:
         self._count(work, [config for config in finished if config.hash not in answer["found"]], here=True)
 
     def _count(self, work: Work, configs: Sequence[RunConfig], *, here: bool) -> None:
-        """Some runs are done, by a job of this sweep or not; what follows for them waits at the end."""
+        """Record finished runs, by a job of this sweep (`here`) or not, and queue the work that follows for them."""
         if not configs:
             return
         runs = [config.hash for config in configs]
@@ -266,7 +266,7 @@ class Driver:
             log = self.journal.failure(config.hash, error, traceback, work=work.name)
             self.result.fail(work.name, Failure(config.hash, error, log))
             self.progress.failed(work.of([config]).title, error, traceback, log)
-            traceback = ""  # it is the same for all of them: told once
+            traceback = ""  # the same for all of them, so it is shown once
         self.progress.advance(len(work.configs))
 
     def _end_overdue(self) -> None:
@@ -276,11 +276,11 @@ class Driver:
                 del self.running[work.id]
                 self._unlock(work)
                 self._drop_done(work)
-                self._fail(work, f"It ran for longer than the limit of {self.time_limit:g} s and was ended.", "")
+                self._fail(work, f"The job exceeded the time limit of {self.time_limit:g} s and was stopped.", "")
 
     def _stop(self) -> None:
-        """Ctrl-C: let jobs save what they have, then end."""
-        self.progress.say_once("Stopping: running trainings save their state. Ctrl-C again stops at once.")
+        """Handle Ctrl-C: let jobs save their state, then stop."""
+        self.progress.say_once("Stopping: running jobs save their state. Press Ctrl-C again to stop immediately.")
         self.engine.interrupt()
         until = time.monotonic() + STOPPING
         with contextlib.suppress(KeyboardInterrupt):
@@ -294,14 +294,16 @@ class Driver:
                     self._unlock(work)
         self.journal.note("interrupted", [])
         raise TrainingInterrupted(
-            "Interrupted. Everything finished is kept, local trainings saved their state; run the same command again "
-            "to go on."
+            "Interrupted. All finished runs are stored, and local training jobs saved their state. "
+            "Run the same command again to resume."
         )
 
 
 def checked_limits(retries: int, time_limit: float | None, checkpoint_seconds: float) -> None:
-    """Raise `InputError` for limits that make no sense."""
+    """Raise `InputError` for invalid limits."""
     if retries < 0 or (time_limit is not None and not 0 < time_limit < math.inf):
-        raise InputError(f"Retries are at least 0 and a time limit is above 0 s. Got {retries} and {time_limit}.")
+        raise InputError(
+            f"The retries must be at least 0 and the time limit above 0 s. Got {retries} and {time_limit}."
+        )
     if not checkpoint_seconds >= 0:
-        raise InputError(f"The time between checkpoints is at least 0 s. Got {checkpoint_seconds}.")
+        raise InputError(f"The time between checkpoints must be at least 0 s. Got {checkpoint_seconds}.")

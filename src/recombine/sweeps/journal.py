@@ -1,4 +1,4 @@
-"""What happened in a sweep's folder: an event per line, only ever added to, and a log for each run that failed."""
+"""The journal of a sweep's folder: an append-only file with one event per line, and a log per failed run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_EVENTS = 2**30  # bytes
 
 
 class Journal:
-    """Written by drivers; several may write at once. Losing a line of it costs no run."""
+    """Written by drivers, of which several may write at the same time. No run depends on it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -33,19 +33,19 @@ class Journal:
         self.driver = f"{platform.node()}:{os.getpid()}:{secrets.token_hex(3)}"
 
     def note(self, event: str, runs: Sequence[str], **facts: Any) -> None:
-        """Add an event: started, found (already), finished, lost, failed, driver, interrupted."""
+        """Append an event: started, found (already), finished, lost, failed, driver, interrupted."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = json.dumps({"time": now, "driver": self.driver, "event": event, "runs": list(runs), **facts}) + "\n"
-        with contextlib.suppress(OSError):  # a full disk is reported by the run that meets it
+        with contextlib.suppress(OSError):  # the run that hits a full disk reports it
             self.folder.mkdir(parents=True, exist_ok=True)
             handle = open_log(self.folder / EVENTS)
             try:
-                os.write(handle, line.encode())  # one call, so that lines of two drivers do not mix
+                os.write(handle, line.encode())  # a single call, so that the lines of two drivers do not mix
             finally:
                 os.close(handle)
 
     def failure(self, run: str, error: str, traceback: str, **facts: Any) -> str | None:
-        """Note a failure; the file with its traceback, or None if it could not be written."""
+        """Record a failure. Returns the file with its traceback, or None if it could not be written."""
         self.note("failed", [run], error=error, **facts)
         with contextlib.suppress(StoreError):
             path = inside(self.folder, LOGS, f"{run}.log")
@@ -55,7 +55,7 @@ class Journal:
 
 
 def finished_by_others(journal: Journal) -> set[str]:
-    """Runs that other drivers say they have finished."""
+    """Runs that other drivers report as finished."""
     return {
         run
         for event in events(journal.folder)
@@ -65,7 +65,7 @@ def finished_by_others(journal: Journal) -> set[str]:
 
 
 def events(folder: Path) -> Iterator[dict[str, Any]]:
-    """All events so far; lines that a kill or a full disk cut short are left out."""
+    """All events so far. Lines that were cut short by a kill or a full disk are skipped."""
     try:
         content = read_plain(folder / EVENTS, most=MOST_EVENTS)
     except (OSError, StoreError):

@@ -1,4 +1,4 @@
-"""sweep.json: which runs a folder is to hold, and which versions and plug-ins made it."""
+"""sweep.json: the runs that a folder should contain, and the versions and plug-ins that produced it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from recombine.runs.store import Store
 
 FORMAT = "recombine-sweep-2"
 NAME = "sweep.json"
-PATIENCE = 2 * STALE  # seconds; by then a lock that nobody holds is known to be one
+PATIENCE = 2 * STALE  # seconds after which an abandoned lock has been recognized
 
 
 def versions() -> dict[str, str]:
-    """What results depend on besides the configuration."""
+    """The versions that results depend on besides the configuration."""
     import torch
 
     import recombine
@@ -33,11 +33,11 @@ def versions() -> dict[str, str]:
 
 
 def read(folder: Path) -> dict[str, Any] | None:
-    """A folder's sweep.json, or None if there is none.
+    """The sweep.json of a folder, or None if there is none.
 
     Raises:
-        DamagedError: If it cannot be read. A sweep sets it aside and begins a new one.
-        StoreError: If it is another version's.
+            DamagedError: If it cannot be read. A sweep sets it aside and writes a new one.
+            StoreError: If another version wrote it.
     """
     path = inside(folder, NAME)
     if not os.path.lexists(path):
@@ -46,28 +46,30 @@ def read(folder: Path) -> dict[str, Any] | None:
     found = content.get("format") if isinstance(content, dict) else None
     if isinstance(found, str) and found.startswith(FORMAT.rstrip("0123456789")) and found != FORMAT:
         raise StoreError(
-            f"{path} was made by another version: its format is {found!r}, this version's is {FORMAT!r}. "
+            f"{path} was written by another version: its format is {found!r}, this version's is {FORMAT!r}. "
             "Choose another --out."
         )
     runs = content.get("runs") if isinstance(content, dict) else None
     named = isinstance(runs, list) and all(isinstance(run, str) and RUN_ID.fullmatch(run) for run in runs)
     if found != FORMAT or not named or not all(isinstance(content.get(key), dict) for key in ("versions", "plugins")):
-        raise DamagedError(f"{path} is damaged, or not of a sweep. Sweep again: it is set aside and made anew.")
+        raise DamagedError(
+            f"{path} is damaged or not from a sweep. Run the sweep again: it sets the file aside and rewrites it."
+        )
     return content
 
 
 def heal(folder: Path) -> str:
-    """Set a damaged sweep.json aside; what was wrong with it, or nothing if all is well."""
+    """Set a damaged sweep.json aside. Returns what was wrong with it, or an empty string."""
     try:
         read(folder)
     except DamagedError as error:
         aside = set_aside(folder / NAME)
-        return f"{error} It is {aside.name} now."
+        return f"{error} It was renamed to {aside.name}."
     return ""
 
 
 def check_versions(store: Store, configs: Sequence[RunConfig], any_version: bool = False) -> None:
-    """Refuse a folder whose runs were made by other versions, of plug-ins too, unless they may be mixed."""
+    """Raise if other versions of recombine or of plug-ins made the runs of a folder, unless mixing is allowed."""
     try:
         known = read(store.root)
     except DamagedError:
@@ -77,19 +79,19 @@ def check_versions(store: Store, configs: Sequence[RunConfig], any_version: bool
     made: dict[str, dict[str, Any]] = {NAME: known} if known else {}
     for config in configs:
         if store.is_finished(config):
-            with contextlib.suppress(StoreError):  # damaged: it is trained again
+            with contextlib.suppress(StoreError):  # damaged runs are trained again
                 made[f"run {config.hash}"] = store.facts(config.hash)
     now = versions()
     for what, facts in made.items():
         there = facts.get("versions", {})
         differing = [
-            f"{name} {there.get(name)} there, {here} here" for name, here in now.items() if there.get(name) != here
+            f"{name} {there.get(name)} there and {here} here" for name, here in now.items() if there.get(name) != here
         ]
         differing += [f"the plug-in {name} was changed" for name in _changed(plugins.recorded(facts))]
         if differing:
             raise StoreError(
-                f"{store.root} was made by another version ({what}: {'; '.join(differing)}), so that new runs may not "
-                "be comparable with those in it. Choose another --out, or mix them with --any-version."
+                f"{store.root} was made by another version ({what}: {'; '.join(differing)}), so new runs may not be "
+                "comparable with those in it. Choose another --out, or mix them with --any-version."
             )
 
 
@@ -98,7 +100,7 @@ def _changed(needed: Mapping[str, str]) -> list[str]:
 
 
 def record(store: Store, configs: Sequence[RunConfig]) -> None:
-    """Add runs to sweep.json; several sweeps into one folder put theirs together."""
+    """Add runs to sweep.json. Several sweeps can add theirs to one folder."""
     try:
         store.root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -109,7 +111,7 @@ def record(store: Store, configs: Sequence[RunConfig]) -> None:
         try:
             lock.acquire()
             break
-        except LockHeld:  # another sweep records its runs just now, which takes milliseconds
+        except LockHeld:  # another sweep is recording its runs, which takes milliseconds
             if time.monotonic() > until:
                 raise
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What a sweep would do, without doing it: for --dry-run."""
+"""The plan of a sweep, for --dry-run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SweepPlan:
         return round(len(self.stored) / self.share)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per run: its id, whether it is stored, and its configuration."""
+        """One row per run with its id, whether it is stored, and its configuration."""
         return [
             {
                 "run": c.hash,
@@ -61,7 +61,7 @@ class SweepPlan:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as JSON values, without the single runs."""
+        """The plan as JSON values, without the individual runs."""
         return {
             "runs": self.runs,
             "sampled": None if self.share == 1.0 else len(self.configs),
@@ -76,9 +76,9 @@ class SweepPlan:
 
 
 def plan(spec: Sweep, store: Store, engine: str, options: EngineOptions, *, any_version: bool = False) -> SweepPlan:
-    """What `run` would do with these arguments; writes nothing and starts nothing.
+    """What `run` would do with these arguments. Writes and starts nothing.
 
-    A cluster is not asked before a sweep starts: the time is estimated as if it were this machine.
+    A cluster is not contacted before a sweep starts, so the time is estimated as if it were this machine.
     """
     store.check_place()
     manifest.check_versions(store, spec.configs, any_version)

@@ -1,4 +1,4 @@
-"""A quick look at a table: a metric over a setting. Drawn from rows; nothing is trained."""
+"""A quick plot of a table: a metric over a setting. Drawn from rows, without training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recombine.scoring.intervals import bootstrap_interval
 
 
 def plot(rows: Sequence[Mapping[str, Any]], x: str, y: str, by: str | None, ax: Axes | None) -> Axes:
-    """Means with 95 % intervals, a faint point per run."""
+    """Plot means with 95 % intervals, and a faint point per run."""
     ax = ax if ax is not None else new_figure(4.6, 3.6).subplots()
     used = [row for row in rows if row.get(y) is not None]
     places = _places([row.get(x) for row in used])
@@ -35,7 +35,7 @@ def plot(rows: Sequence[Mapping[str, Any]], x: str, y: str, by: str | None, ax: 
         ax.set_yscale("log")
     ax.set_xlabel(x)
     ax.set_ylabel(y)
-    ax.set_title("mean and 95 % interval over seeds, a point per run", fontsize=9)
+    ax.set_title("Mean and 95 % interval over seeds; one point per run", fontsize=9)
     if by:
         ax.legend(title=by, fontsize=8)
     return ax
@@ -46,7 +46,7 @@ def _text(value: Any) -> str:
 
 
 def _places(values: Sequence[Any]) -> dict[str, float]:
-    """Where values stand on the axis: numbers at themselves, anything else in the order of the table."""
+    """Positions of values on the axis: numbers at their value, anything else in the order of the table."""
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return {_text(value): float(value) for value in values}
     return {name: float(i) for i, name in enumerate(dict.fromkeys(map(_text, values)))}

@@ -1,4 +1,4 @@
-"""A sweep on the terminal: one bar for all of it, a line per running job, failures as they happen."""
+"""Progress of a sweep on the terminal: one bar for the sweep, a line per running job, and failures as they happen."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 class SweepProgress:
-    """Progress on standard error. Where nobody watches, only failures are told.
+    """Progress on standard error. Without a terminal, only failures are printed.
 
     Args:
         total: Number of runs.
-        show: None shows the bars only on a terminal.
-        quiet: Tell nothing at all; the caller reports failures.
+            show: Whether to show the bars; None shows them only on a terminal.
+            quiet: Print nothing; the caller reports failures.
     """
 
     def __init__(self, total: int, show: bool | None = None, quiet: bool = False) -> None:
@@ -51,14 +51,14 @@ class SweepProgress:
             self._bars.stop()
 
     def advance(self, runs: int) -> None:
-        """So many more runs are finished or have failed."""
+        """Count more runs as finished or failed."""
         self.done += runs
         if self._bars is not None:
             note = f"{self.done}/{self.total}" + (f", {self.failures} failed" if self.failures else "")
             self._bars.update(self._all, completed=self.done, note=note)
 
     def show(self, running: Sequence[str]) -> None:
-        """The titles of the jobs that run now."""
+        """Show the titles of the running jobs."""
         if self._bars is None:
             return
         for title in [t for t in self._lines if t not in running]:
@@ -67,7 +67,7 @@ class SweepProgress:
             self._lines[title] = self._bars.add_task(f"  {title}", total=None, note="running")
 
     def failed(self, title: str, error: str, traceback: str, log: str | None) -> None:
-        """A run failed: say so now."""
+        """Print a failed run immediately."""
         self.failures += 1
         where = f"\n  log: {log}" if log else ""
         indented = "".join(f"  {line}\n" for line in traceback.rstrip().splitlines())

@@ -1,4 +1,4 @@
-"""Running a sweep from configurations to its end."""
+"""Runs a sweep from its configurations to the result."""
 
 from __future__ import annotations
 
@@ -41,31 +41,32 @@ def run(
     progress: bool | None = None,
     quiet: bool = False,
 ) -> SweepResult:
-    """Train every configuration that is not finished yet, and diagnose runs if asked to, side by side.
+    """Train every configuration that is not finished yet, and optionally diagnose runs, in parallel.
 
-    A failing run does not keep the others from going on.
+    A failing run does not stop the others.
 
     Args:
-        configs: What to train; duplicates count once.
-        store: Where runs are and go.
-        diagnose: What to compute of every finished run, or of each by its id; kept with the run. What is kept already
-            is not computed again.
-        engine: "in-process", "processes", "ray", or one that a plug-in registered.
-        workers: How many jobs at once at most; as many as fit unless given.
-        needs: What a job needs (CPUs, GPUs, memory); one CPU unless given.
-        address: Of a Ray cluster: "auto", "HOST:PORT"; "local" or None starts one on this machine.
-        shared: The Ray cluster's machines see the store under the same path, so that they write runs (and checkpoints)
-            there themselves. Otherwise results come back through Ray and are written here.
-        device: See `Store.train`.
-        retries: How often a run whose process or machine was lost is tried again.
-        time_limit: Seconds after which a job is ended and counts as failed.
-        checkpoint_seconds: See `Store.train`.
-        any_version: Also add to a folder whose runs were made by other versions.
+            configs: Configurations to train; duplicates count once.
+            store: Store of the runs.
+            diagnose: What to compute for every finished run, or for each by its id. The result is stored with the run;
+                parts that are already stored are not computed again.
+            engine: "in-process", "processes", "ray", or one that a plug-in registered.
+            workers: Maximum number of jobs at a time; by default as many as fit.
+            needs: Resources of a job (CPUs, GPUs, memory); by default one CPU.
+            address: Address of a Ray cluster: "auto" or "HOST:PORT". "local" or None starts one on this machine.
+            shared: Whether the machines of the Ray cluster see the store under the same path and write runs and
+            checkpoints
+                there themselves. Otherwise results are sent back through Ray and written here.
+            device: See `Store.train`.
+            retries: How often to retry a run whose process or machine was lost.
+            time_limit: Seconds after which a job is stopped and counts as failed.
+            checkpoint_seconds: See `Store.train`.
+            any_version: Also add to a folder with runs of other versions.
         progress: Show bars; by default only on a terminal.
         quiet: Print nothing, not even failures.
 
     Raises:
-        TrainingInterrupted: On Ctrl-C or SIGTERM, after running trainings have saved their state.
+            TrainingInterrupted: On Ctrl-C or SIGTERM, after running jobs have saved their state.
     """
     store = store if isinstance(store, Store) else Store(store)
     checked_limits(retries, time_limit, checkpoint_seconds)
@@ -108,7 +109,7 @@ def run(
 def _requests(
     configs: Sequence[RunConfig], diagnose: DiagnosisRequest | Mapping[str, DiagnosisRequest] | None
 ) -> dict[str, DiagnosisRequest]:
-    """Run → what to compute of it. Parts are checked now, not after hours of training."""
+    """Map each run to its request. The parts are validated now rather than after hours of training."""
     if diagnose is None:
         return {}
     each = {config.hash: diagnose for config in configs} if isinstance(diagnose, DiagnosisRequest) else dict(diagnose)
@@ -118,7 +119,7 @@ def _requests(
 
 
 def _diagnosing(requests: Mapping[str, DiagnosisRequest]) -> Callable[[Work, RunConfig], Work | None]:
-    """What follows for a trained run: its diagnosis, if one is wanted."""
+    """Returns a function that gives the diagnosis that follows a trained run, if one was requested."""
 
     def then(work: Work, config: RunConfig) -> Work | None:
         wanted = isinstance(work, Training) and config.hash in requests
@@ -128,7 +129,7 @@ def _diagnosing(requests: Mapping[str, DiagnosisRequest]) -> Callable[[Work, Run
 
 
 def _check_known(engine: Engine, configs: Sequence[RunConfig]) -> None:
-    """Refuse kinds that workers could not know: those that were registered here, but not by a plug-in."""
+    """Raise for kinds that workers cannot know: those registered in this process, but not by a plug-in."""
     if engine.same_process:
         return
     for config in configs:
@@ -136,7 +137,7 @@ def _check_known(engine: Engine, configs: Sequence[RunConfig]) -> None:
 
 
 def _reopen_damaged(store: Store, configs: Sequence[RunConfig], bars: SweepProgress) -> None:
-    """Take finished runs of which a file is missing, was changed or is another run's as unfinished."""
+    """Mark finished runs as unfinished if a file is missing, was changed or belongs to another run."""
     damaged: dict[str, str] = {}
     for config in configs:
         damage = store.damage(config) if store.is_finished(config) else None
@@ -144,7 +145,7 @@ def _reopen_damaged(store: Store, configs: Sequence[RunConfig], bars: SweepProgr
             try:
                 store.reopen(config)
                 damaged[config.hash] = damage
-            except LockHeld:  # another process does it
+            except LockHeld:  # another process is doing it
                 continue
     for line in damage_lines(store.root, damaged):
-        bars.say_once(f"To be trained again: {line}")
+        bars.say_once(f"Training again: {line}")

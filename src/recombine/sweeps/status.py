@@ -1,4 +1,4 @@
-"""How far a sweep is, read from its folder alone: from any terminal, while it runs or after."""
+"""The progress of a sweep, read from its folder: from any terminal, while it runs or afterwards."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from recombine.sweeps import manifest
 from recombine.sweeps.jobs.work import DIAGNOSE
 from recombine.sweeps.journal import LOGS, events
 
-MOST_LINES = 20  # of runs of one sort
+MOST_LINES = 20  # maximum number of runs listed per state
 
 
 @dataclass(frozen=True)
 class Running:
-    """A run that a living process works on."""
+    """A run that a live process is working on."""
 
     run: str
     host: str
     pid: int
-    seconds: float  # since it took the run up
+    seconds: float  # since the process started the run
 
 
 @dataclass
 class SweepStatus:
-    """Attributes name runs; every run of the folder is in one of the lists."""
+    """The runs of a sweep's folder by state. Every run is in exactly one of the lists."""
 
     finished: list[str] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # and why
-    damaged: dict[str, str] = field(default_factory=dict)  # and why; a sweep trains them again
+    damaged: dict[str, str] = field(default_factory=dict)  # with the reason; a sweep trains them again
     waiting: list[str] = field(default_factory=list)
-    diagnosed: list[str] | None = None  # finished runs that have a diagnosis; None if the last sweep asked for none
-    seconds_left: float | None = None  # None if nothing runs, or nothing has finished yet
+    diagnosed: list[str] | None = None  # finished runs with a diagnosis; None if the last sweep requested none
+    seconds_left: float | None = None  # None if nothing is running, or nothing has finished yet
 
     @property
     def total(self) -> int:
@@ -77,11 +77,13 @@ class SweepStatus:
 
 
 def status(folder: str | Path) -> SweepStatus:
-    """The state of a sweep's folder."""
+    """Read the state of a sweep's folder."""
     store = Store(folder)
     known = manifest.read(store.root)
     if known is None:
-        raise StoreError(f"{folder} holds no sweep: it has no {manifest.NAME}. `recombine sweep` makes one.")
+        raise StoreError(
+            f"{folder} is not the folder of a sweep: it has no {manifest.NAME}. Start one with `recombine sweep`."
+        )
     now, log = time.time(), list(events(store.root))
     errors = _errors(log)
     found, names = SweepStatus(), StoredNames()
@@ -119,7 +121,7 @@ def _errors(log: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def _left(log: Sequence[dict[str, Any]], found: SweepStatus, now: float) -> float | None:
-    """Time for what is left at the rate since the last driver started."""
+    """Remaining time at the rate since the last driver started."""
     begun = next((i for i in range(len(log) - 1, -1, -1) if log[i].get("event") == "driver"), None)
     if begun is None or not found.running:
         return None
@@ -136,7 +138,7 @@ def _left(log: Sequence[dict[str, Any]], found: SweepStatus, now: float) -> floa
 
 
 def clock(seconds: float) -> str:
-    """1:02:03, or 2:03, or 0.4 s."""
+    """Format a duration as 1:02:03, 2:03 or 0.4 s."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)

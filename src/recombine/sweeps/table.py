@@ -1,4 +1,4 @@
-"""The results of a sweep as a tidy table: a row per run, in an order that does not depend on how they were run.
+"""The results of a sweep as a tidy table: one row per run, in an order that does not depend on how they were run.
 
 results = table(Store("runs"))
 results.to_csv(), results.to_pandas()
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 VERDICT = "verdict"
 RIGHT_CELLS = "right_cells"  # share of unseen cells that the verdict calls right
 LARGEST = sys.float_info.max
-ALWAYS = ("decoder.kind", "encoding.kind", "holdout.kind", "seed")  # shown even where all runs agree
+ALWAYS = ("decoder.kind", "encoding.kind", "holdout.kind", "seed")  # shown even if all runs agree
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Table:
     """Rows with the same columns.
 
     Attributes:
-        settings: Columns that say which run it is; seed is the last.
-        metrics: Columns that were measured.
-        rows: Column → value.
-        skipped: Damaged runs, with the reason.
+            settings: Columns that identify the run; seed comes last.
+            metrics: Columns with measurements.
+            rows: Maps columns to values.
+            skipped: Damaged runs with the reason.
     """
 
     settings: list[str]
@@ -60,7 +60,7 @@ class Table:
         return [*run, *self.settings, *verdict, *self.metrics]
 
     def to_csv(self) -> str:
-        """As text; numbers are written so that reading them gives them back exactly, what is missing is empty."""
+        """The table as CSV. Numbers are written with full precision, and missing values are empty."""
         return to_csv(self.rows, self.columns)
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -71,7 +71,7 @@ class Table:
         return pandas.DataFrame(rows, columns=pandas.Index(self.columns))
 
     def write(self, path: Path) -> None:
-        """As CSV or Parquet, by the ending of the name."""
+        """Write CSV or Parquet, depending on the extension of the file."""
         if path.suffix == ".csv":
             write_text(path, self.to_csv())
         elif path.suffix == ".parquet":
@@ -84,10 +84,10 @@ class Table:
                 ) from None
             write_bytes(path, buffer.getvalue())
         else:
-            raise InputError(f"A table is written as .csv or .parquet. Got {path.name!r}.")
+            raise InputError(f"A table must be written to a .csv or .parquet file. Got {path.name!r}.")
 
     def grouped(self) -> Table:
-        """A row per setting: over its seeds the mean of every metric, and its 95 % bootstrap interval.
+        """One row per setting, with the mean of every metric over its seeds and its 95 % bootstrap interval.
 
         Columns are metric, metric_low and metric_high, and `seeds`, how many there are. A single seed has no interval.
         Verdicts are counted ("superposes 3, composes 1"); the share of unseen cells that are right, `right_cells`, is a
@@ -110,26 +110,26 @@ class Table:
         return Table(settings, ["seeds", *metrics], rows, self.skipped)
 
     def plot(self, x: str, y: str = "ood_mse", by: str | None = None, ax: Axes | None = None) -> Axes:
-        """Mean of a metric over a setting, with intervals over seeds and a point per run; a line per value of `by`.
+        """Plot the mean of a metric over a setting: intervals over seeds, a point per run, a line per value of `by`.
 
-        Runs that differ in other settings fall into the same mean.
+        Runs that differ only in other settings are averaged together.
         """
         from recombine.sweeps.plots import plot
 
         for name, valid in ((x, self.settings), (y, self.metrics), (by, self.settings)):
             if name is not None and name not in valid:
-                raise InputError(f"There is no column {name!r} to draw. Columns: {', '.join(valid)}.")
+                raise InputError(f"There is no column {name!r} to plot. Columns: {', '.join(valid)}.")
         if not self.rows:
-            raise InputError("There is nothing to draw: no run is finished.")
+            raise InputError("There is nothing to plot: no run is finished.")
         return plot(self.rows, x, y, by, ax)
 
 
 def table(store: Store | str | Path, *, all_settings: bool = False) -> Table:
-    """All finished runs of a store.
+    """Collect all finished runs of a store.
 
     Args:
         store: A store or its folder.
-        all_settings: Every setting as a column, not only those in which runs differ.
+            all_settings: Include every setting as a column, not only those in which runs differ.
     """
     store = store if isinstance(store, Store) else Store(store)
     rows, skipped = [], {}
@@ -153,7 +153,7 @@ def table(store: Store | str | Path, *, all_settings: bool = False) -> Table:
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A nested configuration with dotted keys, two levels deep: groups, and what is in them."""
+    """A nested configuration with dotted keys, two levels deep: groups and their settings."""
     found: dict[str, Any] = {}
     for group, content in config.items():
         if isinstance(content, Mapping):
@@ -168,7 +168,7 @@ def _differ(values: Sequence[Any]) -> bool:
 
 
 def _order(value: Any) -> tuple[int, float, str]:
-    """Missing first, then numbers by size, then text."""
+    """Sort key: missing values first, then numbers by size, then text."""
     if value is None:
         return 0, 0.0, ""
     if isinstance(value, int | float):

@@ -11,7 +11,7 @@ from recombine.cli.sweep import run, status, table
 
 
 class SweepGroup(TyperGroup):
-    """`recombine sweep a=b` is short for `recombine sweep run a=b`."""
+    """Makes `recombine sweep a=b` short for `recombine sweep run a=b`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in {*self.commands, *ctx.help_option_names}:
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
         rich_markup_mode=None,
         help="""Train many configurations, on many cores or machines.
 
-        If anything is killed on the way, the same command continues.
+        An interrupted sweep resumes when the same command is run again.
 
         recombine sweep decoder.depth=2,3,4 seed=0..7 encoding.kind=bump,ramp    (options: recombine sweep run --help)
 

@@ -1,4 +1,4 @@
-"""The command `recombine sweep run`, for short `recombine sweep`."""
+"""The command `recombine sweep run`, or `recombine sweep` for short."""
 
 from __future__ import annotations
 
@@ -26,40 +26,46 @@ def register(group: typer.Typer) -> None:
 def run(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE,VALUE...|FILE.yaml]...", help="Every combination; see docs/sweeps.md."),
+        typer.Argument(
+            metavar="[KEY=VALUE,VALUE...|FILE.yaml]...",
+            help="All combinations of the values are trained; see docs/sweeps.md.",
+        ),
     ] = None,
     out: Out = Path("runs"),
     diagnose: Annotated[
-        str | None, typer.Option("--diagnose", metavar="PARTS", help="Also diagnose every run: all, or errors,probes,…")
+        str | None,
+        typer.Option(
+            "--diagnose", metavar="PARTS", help="Also diagnose every run: all, or parts such as errors,probes."
+        ),
     ] = None,
     engine: Engine = "processes",
     address: Address = None,
     shared: Annotated[
-        bool, typer.Option("--shared", help="All machines of the Ray cluster see --out under the same path.")
+        bool, typer.Option("--shared", help="All machines of the Ray cluster can access --out under the same path.")
     ] = False,
     max_parallel: Annotated[
-        int | None, typer.Option("--max-parallel", help="Jobs at once; as many as fit unless given.")
+        int | None, typer.Option("--max-parallel", help="Maximum number of jobs at a time; default: as many as fit.")
     ] = None,
-    cpus: Annotated[float, typer.Option("--cpus", help="Cores that a job needs.")] = 1.0,
-    gpus: Annotated[float, typer.Option("--gpus", help="GPUs that a job needs; 0.25 puts four on one.")] = 0.0,
-    memory: Annotated[str, typer.Option("--memory", help="Memory that a job needs, e.g. 2GB.")] = "0",
-    retries: Annotated[int, typer.Option("--retries", help="How often a job whose process died is tried again.")] = 2,
+    cpus: Annotated[float, typer.Option("--cpus", help="CPU cores per job.")] = 1.0,
+    gpus: Annotated[float, typer.Option("--gpus", help="GPUs per job; with 0.25 four jobs share one.")] = 0.0,
+    memory: Annotated[str, typer.Option("--memory", help="Memory per job, e.g. 2GB.")] = "0",
+    retries: Annotated[int, typer.Option("--retries", help="How often to retry a job whose process died.")] = 2,
     time_limit: Annotated[
-        float | None, typer.Option("--time-limit", help="Seconds after which a job is ended and counts as failed.")
+        float | None, typer.Option("--time-limit", help="Seconds after which a job is stopped and counts as failed.")
     ] = None,
     checkpoint_seconds: Annotated[
-        float, typer.Option("--checkpoint-seconds", help="How often running trainings save their state.")
+        float, typer.Option("--checkpoint-seconds", help="Seconds between checkpoints.")
     ] = 60.0,
     device: Device = "auto",
     any_version: Annotated[
-        bool, typer.Option("--any-version", help="Also add to a folder whose runs other versions made.")
+        bool, typer.Option("--any-version", help="Also add to a folder with runs of other versions.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and the estimated time.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Train every configuration that is not finished yet, and diagnose all runs if asked to.
+    """Train every configuration that is not finished yet, and optionally diagnose all runs.
 
-    Seeds train together where that is faster.
+    Seeds of a configuration train together where that is faster.
 
     \b
     Examples:
@@ -102,7 +108,7 @@ def run(
     )
     show(result, out, spec, as_json)
     if result.failed or result.undiagnosed:
-        say("Run the same command again to try the failed ones again.", err=True)
+        say("Run the same command again to retry the failed runs.", err=True)
         raise typer.Exit(1)
 
 
@@ -118,7 +124,7 @@ def specification(words: list[str], *, sample: bool) -> Sweep:
 
 
 def requested(parts: str) -> DiagnosisRequest:
-    """What --diagnose asks for."""
+    """Parse the value of --diagnose."""
     from recombine.diagnostics.part import chosen_parts
     from recombine.diagnostics.request import DiagnosisRequest
 
@@ -147,15 +153,15 @@ def show(result: SweepResult, out: Path, spec: Sweep, as_json: bool) -> None:
         return
     before = len(result.finished) - len(result.trained)
     wanted = len(result.diagnosed) + len(result.undiagnosed)
-    diagnosed = f" {len(result.diagnosed)} of {wanted} diagnoses are kept with them." if wanted else ""
+    diagnosed = f" {len(result.diagnosed)} of {wanted} diagnoses are stored with them." if wanted else ""
     say(
-        f"{len(result.finished)} of {len(spec.configs)} runs are finished ({before} were before or by others), "
-        f"{len(result.failed)} failed.{diagnosed} Results: recombine sweep table {out}"
+        f"{len(result.finished)} of {len(spec.configs)} runs are finished ({before} of them earlier or by other "
+        f"processes) and {len(result.failed)} failed.{diagnosed} See the results with: recombine sweep table {out}"
     )
 
 
 def show_plan(plan: SweepPlan, as_json: bool) -> None:
-    """Its runs, which are stored already, and about how long the others take."""
+    """Print the runs, which of them are stored already, and the estimated time of the others."""
     from recombine.sweeps.status import clock
 
     if as_json:
@@ -172,11 +178,11 @@ def show_plan(plan: SweepPlan, as_json: bool) -> None:
 
 
 def in_bytes(text: str) -> int:
-    """2GB, 512MB, 1.5GiB or a number of bytes."""
+    """Parse a size such as 2GB, 512MB, 1.5GiB or a number of bytes."""
     from recombine.core.errors import InputError
 
     match = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,18})?) ?([KMGT]?)(i?)B?", text.strip(), re.IGNORECASE)
     if match is None:
-        raise InputError(f"Memory is written like 2GB or 512MiB. Got {text!r}.")
+        raise InputError(f"--memory must be a size such as 2GB or 512MiB. Got {text!r}.")
     number, unit, binary = match.groups()
     return int(float(number) * (1024 if binary else 1000) ** " KMGT".index(unit.upper() or " "))

@@ -16,7 +16,7 @@ def register(group: typer.Typer) -> None:
 
 @command
 def show_status(folder: SweepFolder, as_json: Json = False) -> None:
-    """How far a sweep is, from any terminal: finished, running, failed and waiting runs.
+    """Show the progress of a sweep: finished, running, failed and waiting runs. Works from any terminal.
 
     \b
     Example:

@@ -20,18 +20,20 @@ def register(group: typer.Typer) -> None:
 @command
 def show_results(
     folder: SweepFolder,
-    group: Annotated[bool, typer.Option("--group", help="Means with 95 % intervals over seeds.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="All settings, not only those in which runs differ.")] = False,
+    group: Annotated[bool, typer.Option("--group", help="Print means over seeds with 95 % intervals.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Include all settings, not only those in which the runs differ.")
+    ] = False,
     save: Annotated[
-        list[Path] | None, typer.Option("--save", help="Write to FILE.csv or FILE.parquet; may be given several times.")
+        list[Path] | None, typer.Option("--save", help="Write to FILE.csv or FILE.parquet. Can be repeated.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw to a picture file.")] = None,
-    x: Annotated[str | None, typer.Option("--x", help="Setting along the x axis; one that differs.")] = None,
-    y: Annotated[str, typer.Option("--y", help="Metric along the y axis.")] = "ood_mse",
-    by: Annotated[str | None, typer.Option("--by", help="Setting with a line per value.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw a plot to this file.")] = None,
+    x: Annotated[str | None, typer.Option("--x", help="Setting on the x axis; default: one that differs.")] = None,
+    y: Annotated[str, typer.Option("--y", help="Metric on the y axis.")] = "ood_mse",
+    by: Annotated[str | None, typer.Option("--by", help="Setting whose values become lines.")] = None,
     as_json: Json = False,
 ) -> None:
-    """All finished runs as a tidy table: CSV on standard output unless saved to a file.
+    """Print all finished runs as a tidy table: CSV on standard output, or a file with --save.
 
     \b
     Example:
@@ -43,7 +45,7 @@ def show_results(
     from recombine.runs.store import Store
 
     if not folder.is_dir():
-        raise InputError(f"There is no folder {folder}. Give the --out of a sweep.")
+        raise InputError(f"There is no folder {folder}. Give the folder that a sweep wrote to (its --out).")
     whole = sweeps.table(Store(folder), all_settings=every)
     shown = whole.grouped() if group else whole
     for line in damage_lines(folder, whole.skipped):
@@ -68,4 +70,4 @@ def draw(table: Any, path: Path, x: str, y: str, by: str | None) -> None:
     try:
         figure.savefig(path, dpi=130)
     except (OSError, ValueError) as error:
-        raise StoreError(f"Could not draw to {path}: {error}.") from error
+        raise StoreError(f"Could not write the plot to {path}: {error}.") from error

@@ -1,1 +1,1 @@
-"""The benchmark of the field: remedies, scenes and splits under one budget. See docs/benchmark.md."""
+"""The benchmark: remedies on scenes and splits under one budget. See docs/benchmark.md."""

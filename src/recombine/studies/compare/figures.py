@@ -17,14 +17,14 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def heat_map(rows: Rows) -> Figure:
-    """Share of unseen cells that are right, remedy × (scene, split).
+    """Share of unseen cells that are correct, remedy × (scene, split).
 
-    A dash: the remedy is left out. A cross: its runs failed.
+    A dash marks remedies that were left out, a cross remedies whose runs failed.
     """
     shares = means(rows, "right")
     failed = {(row["remedy"], row["scene"], row["split"]) for row in rows if row["status"] == Status.FAILED}
     remedies = list(dict.fromkeys((row["block"], row["remedy"]) for row in rows))
-    remedies.sort(key=lambda pair: pair[0])  # stable: blocks one after the other
+    remedies.sort(key=lambda pair: pair[0])  # stable sort: blocks stay together
     tasks = list(dict.fromkeys((row["scene"], row["split"]) for row in rows))
     values = np.array([[shares.get((remedy, *task), np.nan) for task in tasks] for _, remedy in remedies])
     figure = new_figure(2.2 + 0.75 * len(tasks), 1.6 + 0.32 * len(remedies))
@@ -41,13 +41,13 @@ def heat_map(rows: Rows) -> Figure:
     for i in range(1, len(blocks)):
         if blocks[i] != blocks[i - 1]:
             axes.axhline(i - 0.5, color="white", linewidth=3)
-    axes.set_title("share of unseen cells that are right (mean over seeds; – left out, × failed)", fontsize=9)
+    axes.set_title("Share of correct unseen cells (mean over seeds; – left out, × failed)", fontsize=9)
     figure.colorbar(image, ax=axes, fraction=0.03)
     return figure
 
 
 def errors(rows: Rows) -> Figure:
-    """OOD error against ID error, a marker per remedy, a panel per split; on the diagonal both are equal."""
+    """OOD error against ID error, with a marker per remedy and a panel per split. They are equal on the diagonal."""
     done = [row for row in rows if row["status"] == Status.DONE and row["id_error"] and row["ood_error"]]
     splits = list(dict.fromkeys(row["split"] for row in rows))
     names = list(dict.fromkeys(row["remedy"] for row in rows))
@@ -70,7 +70,7 @@ def errors(rows: Rows) -> Figure:
 
 
 def cost(rows: Rows) -> Figure:
-    """Benefit against cost: mean share of unseen cells right over seconds of training, a point per remedy."""
+    """Benefit against cost: mean share of correct unseen cells over training time, with a point per remedy."""
     figure = new_figure(6.0, 3.8)
     axes = figure.subplots()
     for i, name in enumerate(dict.fromkeys(row["remedy"] for row in rows)):
@@ -79,15 +79,15 @@ def cost(rows: Rows) -> Figure:
             seconds, share = (float(np.mean([row[column] for row in here])) for column in ("seconds", "right"))
             axes.plot([seconds], [share], MARKERS[i // len(COLOURS) % len(MARKERS)], color=COLOURS[i % len(COLOURS)])
             axes.annotate(name, (seconds, share), textcoords="offset points", xytext=(5, 3), fontsize=7)
-    axes.set(xscale="log", ylim=(-0.05, 1.08), xlabel="seconds of training per run (mean)",
-             ylabel="share of unseen cells right (mean)")  # fmt: skip
+    axes.set(xscale="log", ylim=(-0.05, 1.08), xlabel="training time per run (s, mean)",
+             ylabel="share of correct unseen cells (mean)")  # fmt: skip
     axes.margins(x=0.2)
     _decades(axes, "x")
     return figure
 
 
 def _decades(axes: Any, which: str) -> None:
-    """Ticks at decades of logarithmic axes, and at twice and five times of them where there is less than one."""
+    """Put ticks at the decades of logarithmic axes, and at twice and five times them if an axis spans less than one."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     for name in which:
@@ -100,7 +100,7 @@ def _decades(axes: Any, which: str) -> None:
 
 
 def rank_chart(ranked: Sequence[Mapping[str, Any]]) -> Figure:
-    """Mean rank of each remedy with its interval over seeds; 1 is best."""
+    """Mean rank of each remedy with its interval over seeds. Rank 1 is best."""
     figure = new_figure(5.0, 1 + 0.3 * max(1, len(ranked)))
     axes = figure.subplots()
     for i, row in enumerate(ranked):

@@ -1,4 +1,4 @@
-"""From a suite to configurations: widths that give every remedy its parameters, trials, and what is left out."""
+"""Turns a suite into configurations: widths that meet the parameter budget, trials, and what is left out and why."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from recombine.studies.compare.remedy import REMEDIES, Remedy
 from recombine.studies.compare.suite import SPLITS, Budget, Suite
 
 WIDEST = 4096
-INNER_SEED = 1  # of the cells that trials hold out
+INNER_SEED = 1  # of the inner hold-out of trials
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Entry:
 
     Attributes:
         remedy, scene, split: Names.
-        trials: A configuration per trial; the outer hold-out and an inner one are held out.
-        reason: Why it is left out; None if it is not.
-        parameters: Of its decoder.
+            trials: One configuration per trial, with the outer and an inner hold-out.
+            reason: Why the combination is left out; None if it is used.
+            parameters: Number of parameters of its decoder.
     """
 
     remedy: Remedy
@@ -44,13 +44,13 @@ class Entry:
     base: Mapping[str, Any] | None = None
 
     def final(self, trial: int, seed: int) -> RunConfig:
-        """The run that is reported: the trial's settings, all steps, only the outer cells held out."""
+        """The reported run: the trial's settings with all steps, and only the outer cells held out."""
         assert self.base is not None
         return RunConfig.from_dict({**merged(self.base, self.remedy.trials[trial]), "seed": seed})
 
 
 def entries(suite: Suite) -> list[Entry]:
-    """Every remedy on every scene and split, checked; nothing is trained."""
+    """Every remedy on every scene and split, validated but not trained."""
     return [
         _entry(REMEDIES[remedy], scene, split, suite)
         for scene in suite.scenes
@@ -76,7 +76,7 @@ def _entry(remedy: Remedy, scene: str, split: str, suite: Suite) -> Entry:
         entry = Entry(remedy, scene, split, trials, None, count_parameters(decoder, shapes_of(made)), base)
         entry.final(0, 0).check()
         return entry
-    except Exception as error:  # (a plug-in's remedy may raise anything, and loses only its own cells)
+    except Exception as error:  # a remedy of a plug-in may raise anything; only its own cells are lost
         told = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         return Entry(remedy, scene, split, reason=told)
 
@@ -97,7 +97,7 @@ def _base(
 
 
 def built_scene(given: Mapping[str, Any]) -> Scene:
-    """The scene of a configuration with factors."""
+    """Build the scene of a configuration that includes factors."""
     config = {key: value for key, value in given.items() if key != "factors"}
     return SCENES.build(config, FactorSpace.from_config(given["factors"]))
 
@@ -107,10 +107,10 @@ def shapes_of(scene: Scene) -> Shapes:
 
 
 def sized(remedy: Remedy, scene: Scene, budget: Budget) -> dict[str, Any]:
-    """The remedy's decoder with the width that comes nearest to the budget.
+    """The remedy's decoder with the width that comes closest to the budget.
 
     Raises:
-        InputError: if no width comes within the tolerance.
+        InputError: If no width meets the budget within the tolerance.
     """
     decoder = {**remedy.decoder, **_told(remedy, scene)}
     if remedy.width is None:
@@ -129,15 +129,15 @@ def sized(remedy: Remedy, scene: Scene, budget: Budget) -> dict[str, Any]:
     best = min((low, high), key=lambda units: abs(parameters(units) - goal))
     if abs(parameters(best) - goal) > budget.tolerance * goal:
         raise InputError(
-            f"No {remedy.width} gives {remedy.name!r} within {budget.tolerance:.0%} of {goal:g} parameters; the "
-            f"nearest, {best * remedy.multiple}, has {parameters(best)}.",
+            f"No {remedy.width} gives {remedy.name!r} within {budget.tolerance:.0%} of {goal:g} parameters. The "
+            f"closest, {best * remedy.multiple}, has {parameters(best)}.",
             "parameters",
         )
     return {**decoder, remedy.width: best * remedy.multiple}
 
 
 def _told(remedy: Remedy, scene: Scene) -> dict[str, Any]:
-    """The settings by which a remedy is told of the scene's objects."""
+    """The settings that inform a remedy about the scene's objects."""
     slots = slots_of(scene)
     if slots is None:
         return {}
@@ -145,7 +145,7 @@ def _told(remedy: Remedy, scene: Scene) -> dict[str, Any]:
 
 
 def count_parameters(decoder: Mapping[str, Any], shapes: Shapes) -> int:
-    """How many parameters a decoder has. The state of the random numbers stays as it was."""
+    """The number of parameters of a decoder. The random state is left unchanged."""
     return _counted(json.dumps(decoder, sort_keys=True), shapes)
 
 
@@ -156,7 +156,7 @@ def _counted(decoder: str, shapes: Shapes) -> int:
 
 
 def slots_of(scene: Scene) -> list[list[int]] | None:
-    """The factors of each object, if the scene states that its blocks are objects."""
+    """The factors of each object, if the scene declares that its blocks are objects."""
     structure = scene.structure
     if structure is None or structure.composition is Composition.PRODUCT:
         return None
@@ -164,7 +164,7 @@ def slots_of(scene: Scene) -> list[list[int]] | None:
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings changed by others."""
+    """Merge nested settings; later ones override earlier ones."""
     result = dict(base)
     for key, value in changes.items():
         old = result.get(key)
@@ -173,7 +173,7 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def split_facts(suite: Suite) -> dict[tuple[str, str], dict[str, Any]]:
-    """Of every scene and split: held-out share, covered order and pixel coverage; empty if it does not fit."""
+    """Held-out share, covered order and pixel coverage of every scene and split; empty if the split does not fit."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for name, given in suite.scenes.items():
         scene = built_scene(given)

@@ -1,10 +1,10 @@
-"""What a remedy is, and how remedies are found: every module of `remedies`, and plug-ins.
+"""The definition of a remedy, and the registry of remedies: every module of `remedies`, and plug-ins.
 
     from recombine.studies.compare.remedy import REMEDIES, Remedy
 
     REMEDIES.add("mine", Remedy("mine", {"kind": "my_decoder"}, "our paper"))
 
-gives the remedy its row in `recombine compare`.
+adds a row for the remedy to `recombine compare`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 from recombine.core.catalogue import Catalogue
 from recombine.core.errors import InputError
 
-TRIALS = 3  # settings tried of every remedy
+TRIALS = 3  # number of settings tried for every remedy
 RATES: tuple[Mapping[str, Any], ...] = tuple({"training": {"learning_rate": rate}} for rate in (1e-3, 3e-3, 1e-2))
 
 
 class Block(StrEnum):
-    """Which rows may be compared with each other."""
+    """Rows are only comparable within a block."""
 
     EQUAL = "equal budget"
     OWN = "own budget"
@@ -30,23 +30,25 @@ class Block(StrEnum):
 
 @dataclass(frozen=True)
 class Remedy:
-    """A decoder with a way of training it.
+    """A decoder together with a way of training it.
 
     Attributes:
-        name: Of its row.
-        decoder: Configuration of the decoder, without its width.
-        source: Where it was published.
-        training: Settings on top of the benchmark's recipe, such as terms and examples.
-        trials: Settings that are tried, by group; the same number for every remedy.
-        width: The decoder's setting that is chosen so that it has as many parameters as the others; None if its size
-            follows from its definition, which puts it into the block of remedies with their own budget.
-        multiple: What that setting must be divisible by.
-        slotted: Told which factors belong to one object (setting `slots`), where the scene states that.
-        counted: Told how many objects there are (setting `terms`), where the scene states that.
-        parameters, steps: Multiples of the common budget. Others than 1 put it into the other block.
-        control: The remedy that is given the same extra, to compare with.
-        extra: Trained on more than the ID pictures.
-        order: Place in tables.
+            name: Name of its row.
+            decoder: Configuration of the decoder, without its width.
+            source: The publication.
+            training: Settings on top of the benchmark's recipe, such as terms and examples.
+            trials: Settings to try, by group; the same number for every remedy.
+            width: The decoder's setting that is adjusted to meet the parameter budget. None if the size follows from
+            the
+                definition, which puts the remedy into the block of remedies with their own budget.
+            multiple: What that setting must be divisible by.
+            slotted: Whether the decoder is given the factors of each object (setting `slots`), if the scene declares
+            them.
+            counted: Whether the decoder is given the number of objects (setting `terms`), if the scene declares it.
+            parameters, steps: Multiples of the common budget. Values other than 1 put the remedy into the other block.
+            control: The remedy with the same extra to compare with.
+            extra: Whether it trains on more than the ID pictures.
+            order: Position in tables.
     """
 
     name: str
@@ -67,7 +69,7 @@ class Remedy:
     def __post_init__(self) -> None:
         if len(self.trials) != TRIALS:
             raise InputError(
-                f"Every remedy is tuned by {TRIALS} trials, so that none is tuned more than others. Remedy "
+                f"Every remedy needs {TRIALS} tuning trials, so that none is tuned more than the others. Remedy "
                 f"{self.name!r} has {len(self.trials)}.",
                 "trials",
             )
@@ -82,7 +84,7 @@ REMEDIES = Catalogue[Remedy]("remedy", "recombine.studies.compare.remedies")
 
 
 def with_weights(term: str, weight: float) -> tuple[Mapping[str, Any], ...]:
-    """Trials of a penalty: two weights at the middle rate, and the smaller one at a lower rate."""
+    """Trials of a penalty: two weights at the middle learning rate, and the smaller weight at a lower rate."""
     return tuple(
         {"training": {"learning_rate": rate, "terms": {term: {"weight": w}}}}
         for rate, w in ((1e-3, weight), (3e-3, weight), (3e-3, 10 * weight))

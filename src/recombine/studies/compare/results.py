@@ -1,4 +1,4 @@
-"""Tidy rows of a comparison, read from the store; and the choice of each remedy's settings by its trials."""
+"""Tidy rows of a comparison, read from the store, and the selection of each remedy's settings by its trials."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = (
 
 
 class Status(StrEnum):
-    """What became of a row."""
+    """The outcome of a row."""
 
     DONE = "done"
     LEFT_OUT = "left out"
@@ -40,7 +40,7 @@ class Status(StrEnum):
 def inner_error(store: Store, trial: RunConfig, outer: Mapping[str, Any]) -> float:
     """Mean squared error on the cells that only the inner hold-out of a trial holds out; ∞ if the trial failed.
 
-    The cells that are reported, those of the outer hold-out, are not looked at.
+    The cells of the outer hold-out, on which results are reported, are not used.
     """
     if not store.is_finished(trial):
         return math.inf
@@ -53,7 +53,7 @@ def inner_error(store: Store, trial: RunConfig, outer: Mapping[str, Any]) -> flo
 
 
 def best_trial(store: Store, entry: Entry) -> int:
-    """The trial with the lowest inner error; the first one if all failed."""
+    """The trial with the lowest inner error; the first trial if all failed."""
     assert entry.base is not None
     errors = [inner_error(store, trial, entry.base["holdout"]) for trial in entry.trials]
     return int(np.argmin(errors))
@@ -94,7 +94,7 @@ def row_of(
 
 
 def _judged(run: StoredRun) -> dict[str, Any] | None:
-    """What the verdict that is kept with a run says; None if there is none."""
+    """The stored verdict of a run; None if there is none."""
     kept = run.diagnosis_folder / MAIN
     verdict = read_json(kept)["verdict"] if kept.is_file() else None
     if verdict is None or verdict["right"] is None:
@@ -106,9 +106,9 @@ def _judged(run: StoredRun) -> dict[str, Any] | None:
 
 
 def _constant(run: StoredRun) -> dict[str, Any] | None:
-    """No unseen cell is right if a model gives one output for every code, which cannot be diagnosed; else None.
+    """A row without correct unseen cells if the model gives the same output for every code, which cannot be diagnosed.
 
-    Such runs count: leaving them out would make a remedy that is hard to train look better than it is.
+    None for any other model. Such runs count: leaving them out would favour a remedy that is hard to train.
     """
     task, cells = run.task, torch.arange(len(run.holdout.space))
     with torch.no_grad():
@@ -120,7 +120,7 @@ def _constant(run: StoredRun) -> dict[str, Any] | None:
 
 
 def means(rows: Sequence[Mapping[str, Any]], column: str) -> dict[tuple[str, str, str], float]:
-    """(remedy, scene, split) → mean of a column over seeds; those without a finished run are missing."""
+    """Map (remedy, scene, split) to the mean of a column over seeds. Combinations without finished runs are omitted."""
     found: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
         if row["status"] == Status.DONE and row[column] is not None:
@@ -131,8 +131,8 @@ def means(rows: Sequence[Mapping[str, Any]], column: str) -> dict[tuple[str, str
 def ranks(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Mean rank of every remedy of the equal-budget block over scenes and splits, with its 95 % interval over seeds.
 
-    Rank 1 has the largest share of unseen cells right; ties share the mean of their ranks. Scenes and splits that some
-    remedy is left out of count for the others only.
+    Rank 1 has the largest share of correct unseen cells; ties share the mean of their ranks. Scenes and splits that
+    exclude a remedy count only for the others.
     """
     by_seed: dict[int, dict[str, list[float]]] = {}
     done = [r for r in rows if r["status"] == Status.DONE and r["block"] == Block.EQUAL and r["right"] is not None]

@@ -1,12 +1,12 @@
-"""Running a comparison: trials, choice of settings, the runs that are reported, and everything that is read off them.
+"""Runs a comparison: trials, selection of settings, the reported runs, and all results derived from them.
 
-    DIR/compare.json          suite, budget, chosen settings, what is left out and why
-    DIR/rows.csv              a row per remedy, scene, split and seed
+    DIR/compare.json          suite, budget, selected settings, what is left out and why
+    DIR/rows.csv              one row per remedy, scene, split and seed
     DIR/summary.csv, DIR/ranks.csv, DIR/table.tex
     DIR/figures/….png and .pdf
     DIR/runs/                 the store of trials and runs
 
-Whatever is killed on the way, the same call goes on: finished runs are kept.
+Finished runs are kept, so the same call resumes an interrupted comparison.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from recombine.sweeps.jobs.training import batches
 FORMAT = "recombine-compare-1"
 REQUEST = DiagnosisRequest(parts=("superposition",))
 DPI = 120
-# configurations, store, what to diagnose → why runs failed, by id
+# (configurations, store, diagnosis request) → why runs failed, by id
 Train = Callable[[Sequence[RunConfig], Store, DiagnosisRequest | None], dict[str, str]]
 
 
@@ -40,11 +40,11 @@ class Plan:
     """What a comparison would do.
 
     Attributes:
-        entries: Every remedy on every scene and split, also those left out.
-        trials, finals: Runs that choose settings, and runs that are reported.
-        stored: How many of both are finished.
-        seconds: Estimated time of training the others on so many workers.
-        workers: How many jobs run at once.
+            entries: Every remedy on every scene and split, including those left out.
+            trials, finals: Runs that select settings, and runs that are reported.
+            stored: How many of both are finished.
+            seconds: Estimated time to train the rest on the given number of workers.
+            workers: Number of jobs at a time.
     """
 
     entries: list[Entry]
@@ -74,10 +74,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came out.
+    """The result of a comparison.
 
     Attributes:
-        out: The folder.
+        out: The output folder.
         rows: See `recombine.studies.compare.results.COLUMNS`.
         ranked: Mean ranks.
         failed: Why runs failed, by id.
@@ -95,11 +95,13 @@ class Comparison:
 
 
 def plan(suite: Suite, out: Path, *, workers: int, budget: float = 60.0) -> Plan:
-    """What `compare` would do; writes nothing. Steps of each sort of run are measured for up to `budget` seconds."""
+    """What `compare` would do. Writes nothing. Steps of each kind of run are measured for up to `budget` seconds."""
     store, found = Store(Path(out) / "runs"), entries(suite)
     used = [entry for entry in found if entry.reason is None]
     trials = [config for entry in used for config in entry.trials]
-    finals = [entry.final(0, seed) for entry in used for seed in range(suite.seeds)]  # a trial's rate costs no time
+    finals = [
+        entry.final(0, seed) for entry in used for seed in range(suite.seeds)
+    ]  # the learning rate of a trial does not change its time
     left = [config for config in dict.fromkeys([*trials, *finals]) if not store.is_finished(config)]
     seconds = Estimator(store, measure=0.05, budget=budget, threads=1).on_workers(batches(left), workers)
     stored = len(set(trials) | set(finals)) - len(left)
@@ -107,15 +109,15 @@ def plan(suite: Suite, out: Path, *, workers: int, budget: float = 60.0) -> Plan
 
 
 def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None] = lambda text: None) -> Comparison:
-    """Train what is missing, choose settings, and write rows, tables and figures."""
+    """Train what is missing, select settings, and write rows, tables and figures."""
     out, store = Path(out), Store(Path(out) / "runs")
     found = entries(suite)
     used = [entry for entry in found if entry.reason is None]
-    say(f"{len(used)} of {len(found)} combinations of remedy, scene and split; the others are left out.")
+    say(f"{len(used)} of {len(found)} combinations of remedy, scene and split are used; the others are left out.")
     failed = train([config for entry in used for config in entry.trials], store, None)
     best = {id(entry): best_trial(store, entry) for entry in used}
     finals = [entry.final(best[id(entry)], seed) for entry in used for seed in range(suite.seeds)]
-    say(f"Settings are chosen. {len(finals)} runs to report.")
+    say(f"Selected the settings. Training up to {len(finals)} runs to report.")
     failed |= train(finals, store, REQUEST)
     facts = split_facts(suite)
     rows = [
@@ -127,14 +129,14 @@ def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None]
     failed = {run: why for run, why in failed.items() if run not in judged}
     ranked = ranks(rows)
     write(out, suite, found, rows, ranked)
-    shown = [row["run"] for row in rows if row["seed"] == 0 and row["id_error"] is not None]  # those with a diagnosis
+    shown = [row["run"] for row in rows if row["seed"] == 0 and row["id_error"] is not None]  # runs with a diagnosis
     return Comparison(out, rows, ranked, failed, shown)
 
 
 def write(
     out: Path, suite: Suite, found: Sequence[Entry], rows: list[dict[str, Any]], ranked: list[dict[str, Any]]
 ) -> None:
-    """Tables, figures and what they rest on."""
+    """Write tables and figures, and the data behind them."""
     left_out = [[e.remedy.name, e.scene, e.split, e.reason] for e in found if e.reason is not None]
     about = {"suite": suite.name, "scenes": dict(suite.scenes), "splits": list(suite.splits), "seeds": suite.seeds}
     write_json(out / "compare.json", {"format": FORMAT, **about, "budget": asdict(suite.budget), "left_out": left_out})

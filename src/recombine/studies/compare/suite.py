@@ -13,14 +13,14 @@ from recombine.core.registry import nearest
 
 @dataclass(frozen=True)
 class Budget:
-    """What every remedy is given.
+    """The budget of every remedy.
 
     Attributes:
-        parameters: Of the decoder, within `tolerance`.
-        steps: Of training.
-        batch: Pictures per step.
-        trial_steps: Of a trial.
-        inner: Share of the cells that a trial holds out, to choose settings by.
+            parameters: Number of parameters of the decoder, within `tolerance`.
+            steps: Number of training steps.
+            batch: Pictures per step.
+            trial_steps: Number of training steps of a trial.
+            inner: Share of the cells that a trial holds out to select settings.
     """
 
     parameters: int
@@ -33,15 +33,15 @@ class Budget:
 
 @dataclass(frozen=True)
 class Suite:
-    """What is compared.
+    """The scenes, splits, remedies and seeds of a comparison.
 
     Attributes:
-        name: mini (to try the command and remedies of your own), small or full.
-        scenes: Name → configuration of the scene, with its factors.
-        splits: Names of splits.
-        remedies: Names of remedies.
-        seeds: How many.
-        budget: What every remedy is given.
+            name: mini (to try the command and custom remedies), small or full.
+            scenes: Maps names to configurations of scenes with their factors.
+            splits: Names of splits.
+            remedies: Names of remedies.
+            seeds: Number of seeds.
+            budget: The budget of every remedy.
     """
 
     name: str
@@ -139,7 +139,7 @@ SPLITS: dict[str, Callable[[FactorSpace], dict[str, Any]]] = {
 
 
 def suite(name: str) -> Suite:
-    """A suite by name."""
+    """Look up a suite by name."""
     return SUITES[_known(name, SUITES, "suite")]
 
 
@@ -151,7 +151,7 @@ def chosen(
     splits: Sequence[str] = (),
     seeds: int | None = None,
 ) -> Suite:
-    """A part of a suite, or further remedies and splits in it; what is not named stays as it is."""
+    """A part of a suite, or further remedies and splits in it. Arguments that are not given leave it unchanged."""
     from recombine.studies.compare.remedy import REMEDIES
 
     for remedy in remedies:

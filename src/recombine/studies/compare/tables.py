@@ -12,7 +12,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def latex(rows: Rows) -> str:
-    """Remedy × (scene, split): share of unseen cells right, the best of each column bold; a rule between blocks."""
+    """LaTeX table of remedy × (scene, split): share of correct unseen cells, best of each column in bold."""
     shares = means(rows, "right")
     tasks = list(dict.fromkeys((row["scene"], row["split"]) for row in rows))
     blocks: dict[str, list[str]] = {}
@@ -45,7 +45,7 @@ def _text(name: str) -> str:
 
 
 def summary(rows: Rows) -> list[dict[str, Any]]:
-    """A row per remedy, scene and split: means over seeds, verdicts and failing factors with their counts."""
+    """One row per remedy, scene and split: means over seeds, and counts of verdicts and failing factors."""
     columns = ("right", "id_error", "ood_error", "seconds")
     found = {column: means(rows, column) for column in columns}
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}

@@ -1,1 +1,1 @@
-"""What all studies share: profiles, claims, verdicts, the output folder."""
+"""What all studies share: profiles, claims, verdicts and the output folder."""

@@ -1,4 +1,4 @@
-"""The runs that several studies look at, built in one place so that they are the same runs.
+"""The runs that several studies use, defined in one place so that they are identical.
 
 cnn(profile, "ramp", depth=4, seed=0)                    # bumps only, centre held out
 cnn(profile, "bump", depth=4, seed=0, holdout="corner")
@@ -13,10 +13,10 @@ from recombine.runs.config import RunConfig
 from recombine.studies.framework.profiles import Profile
 
 CODES = ("bump", "ramp", "onehot", "positional")
-TWO_CODES = ("bump", "ramp")  # those that the studies of layers and outputs compare
+TWO_CODES = ("bump", "ramp")  # compared by the studies of layers and outputs
 CODE_LABELS = {"bump": "bump code", "ramp": "ramp code", "onehot": "one-hot code", "positional": "positional code"}
 HOLDOUTS = ("centre", "corner")
-REMEDY = [  # what the studies of forced rendering by data share
+REMEDY = [  # shared by the studies of forced rendering by data
     "encoding.kind=bump",
     "holdout.kind=centre",
     "decoder.kind=cnn",
@@ -24,8 +24,8 @@ REMEDY = [  # what the studies of forced rendering by data share
     "decoder.width=32",
     "training.kind=recommended",
 ]
-PAPER_RECIPE = ("training.kind=paper",)  # what the paper profile puts in place of it: batch 32, constant rate 1e-3
-REMEDY_STEPS = 1000  # an epoch of 56 stripes is short: lengths are given in steps, the same for every number of bumps
+PAPER_RECIPE = ("training.kind=paper",)  # replaces it in the paper profile: batch size 32, constant learning rate 1e-3
+REMEDY_STEPS = 1000  # an epoch of 56 stripes is short, so lengths are in steps, equal for every number of bumps
 
 
 def square(side: int) -> list[str]:
@@ -34,36 +34,36 @@ def square(side: int) -> list[str]:
 
 
 def centre(side: int) -> list[str]:
-    """The middle that is held out: 6 … 22 at N = 28, in proportion at other sides."""
+    """Hold out the centre: 6 … 22 at N = 28, in proportion at other sides."""
     return ["holdout.kind=centre", f"holdout.lo={round(6 * side / 28)}", f"holdout.hi={round(22 * side / 28)}"]
 
 
 def corner(side: int) -> list[str]:
-    """The corner that is held out: from 12 on at N = 32, in proportion at other sides."""
+    """Hold out the corner: from 12 on at N = 32, in proportion at other sides."""
     return ["holdout.kind=corner", f"holdout.threshold={round(12 * side / 32)}"]
 
 
 def scattered(side: int, held_out: int) -> list[str]:
-    """So many cells scattered over the plane, the same for all seeds, so that every pixel is lit in training."""
+    """Hold out cells scattered over the plane, the same for all seeds, so that every pixel is lit in training."""
     return ["holdout.kind=random", f"holdout.fraction={held_out / side**2!r}", "holdout.seed=0"]
 
 
 def cnn(profile: Profile, code: str, depth: int, seed: int, holdout: str = "centre") -> RunConfig:
-    """A CNN trained on bumps; "scattered" holds out as many cells as "centre"."""
+    """A CNN trained on bumps. "scattered" holds out as many cells as "centre"."""
     decoder = ["decoder.kind=cnn", f"decoder.depth={depth}", f"decoder.width={profile.width}"]
     recipe = profile.ramp_recipe if code == "ramp" else profile.recipe
     return _run(profile, code, holdout, [*decoder, *recipe], seed)
 
 
 def inner_cnn(profile: Profile, code: str, depth: int, seed: int) -> RunConfig:
-    """A CNN that is looked at layer by layer: trained on bumps, centre held out, of the profile's `inner_width`."""
+    """A CNN for the analysis of layers: trained on bumps, with the centre held out and the profile's `inner_width`."""
     decoder = ["decoder.kind=cnn", f"decoder.depth={depth}", f"decoder.width={profile.inner_width}"]
     recipe = profile.inner_ramp_recipe if code == "ramp" else profile.inner_recipe
     return _run(profile, code, "centre", [*decoder, *recipe], seed)
 
 
 def two_codes(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
-    """(code, seed) → a CNN of the standard depth trained on bumps, centre held out."""
+    """Map (code, seed) to a CNN of the standard depth, trained on bumps with the centre held out."""
     return {(code, seed): cnn(profile, code, profile.standard_depth, seed) for code in TWO_CODES for seed in seeds}
 
 
@@ -75,7 +75,7 @@ def published_mlp(profile: Profile, code: str, depth: int, seed: int) -> RunConf
 
 
 def mlp(profile: Profile, code: str, depth: int, seed: int, epochs: int) -> RunConfig:
-    """An MLP trained for so many epochs: the same width for all codes, `recommended` with batches of 32."""
+    """An MLP trained for this many epochs: the same width for all codes, `recommended` with batches of 32."""
     decoder = ["decoder.kind=mlp", f"decoder.depth={depth}", f"decoder.width={profile.mlp_width}"]
     recipe = ["training.kind=recommended", "training.batch=32", f"training.epochs={epochs}"]
     return _run(profile, code, "centre", [*decoder, *recipe], seed)

@@ -1,7 +1,7 @@
-"""What a claim of the paper is: parts with statistics, thresholds and directions, written down before the runs.
+"""Claims of the paper: parts with statistics, thresholds and directions, written down before the runs.
 
-`edition_1` and `edition_2` hold the two tables of claims, `verdicts` holds numbers against them. docs/statistics.md
-shows both tables with their reasons; a test keeps page and tables alike.
+`edition_1` and `edition_2` contain the two tables of claims, and `verdicts` compares numbers with them.
+docs/statistics.md shows both tables with their reasons; a test keeps the page and the tables in sync.
 """
 
 from __future__ import annotations
@@ -14,28 +14,29 @@ Direction = Literal["above", "below", "within"]
 
 
 class Test(StrEnum):
-    """How a part is tested over seeds."""
+    """The test of a part over seeds."""
 
     __test__ = False  # not a test case
 
     MEAN = "mean"  # Student's t test of the mean
-    MEDIAN = "median"  # exact sign test of the median: for numbers of which single seeds go astray
+    MEDIAN = "median"  # exact sign test of the median, for numbers with outlier seeds
     FIT = "fit"  # likelihood ratio of a model fitted to all seeds at once
 
 
 @dataclass(frozen=True)
 class ClaimPart:
-    """One number that must lie on one side of a threshold.
+    """A number that must lie on one side of a threshold.
 
     Attributes:
-        name: Of the part, unique within its claim.
-        statistic: What the number is, in words.
-        direction: On which side it must lie.
-        threshold: What it is held against; two numbers for "within".
-        why: Why this threshold.
-        test: How it is tested.
-        decides: Whether the claim hangs on it; other parts are reported beside the claim, with verdicts of their own.
-        learnt: Whether only networks that have learnt their training examples count.
+            name: Name of the part, unique within its claim.
+            statistic: Description of the number.
+            direction: The side on which it must lie.
+            threshold: The threshold; two numbers for "within".
+            why: The reason for this threshold.
+            test: The test over seeds.
+            decides: Whether the claim depends on it. Other parts are reported beside the claim, with their own
+            verdicts.
+            learnt: Whether only networks that have learnt their training examples count.
     """
 
     name: str
@@ -55,7 +56,7 @@ class ClaimPart:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper: reproduced if all its deciding parts are, not reproduced if any of them is not."""
+    """A claim of the paper. It is reproduced if all its deciding parts are, and not reproduced if any is not."""
 
     id: str
     text: str

@@ -1,4 +1,4 @@
-"""What the figures of all studies share: colours, labels, curves over seeds, pictures of cells."""
+"""What the figures of all studies share: colours, labels, curves over seeds and pictures of cells."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def seeds_note(seeds: Iterable[int]) -> str:
 
 
 def task_of(config: Mapping[str, Any]) -> Task:
-    """The task of a configuration kept in a study's facts."""
+    """Build the task of a configuration that is stored in a study's facts."""
     return RunConfig.from_dict(config).task()
 
 
 def spread_cells(holdout: Holdout, ood: int, trained: int = 0) -> Int[Tensor, " cell"]:
-    """Some ID cells, then some OOD cells, spread evenly over both."""
+    """Select some ID cells, then some OOD cells, spread evenly over both."""
     return torch.cat([_evenly(holdout.id_cells, trained), _evenly(holdout.ood_cells, ood)])
 
 
@@ -55,7 +55,7 @@ def over_seeds(
     label: str = "",
     **style: Any,
 ) -> None:
-    """The mean over seeds as a line, with the range over seeds shaded."""
+    """Plot the mean over seeds as a line, with the range over seeds shaded."""
     places = list(dict.fromkeys(row[x] for row in rows))
     groups = [[row[y] for row in rows if row[x] == place and np.isfinite(row[y])] for place in places]
     kept = [(place, group) for place, group in zip(places, groups) if group]
@@ -68,7 +68,7 @@ def over_seeds(
 
 
 def shades(count: int) -> list[str]:
-    """Colours of an ordered series, dark to light."""
+    """Colours of an ordered series, from dark to light."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
@@ -76,7 +76,7 @@ def shades(count: int) -> list[str]:
 
 
 def tidy(ax: Axes) -> None:
-    """Axes of a curve: a faint grid, no box."""
+    """Style the axes of a curve: a faint grid and no box."""
     ax.grid(axis="y", color="0.9")
     ax.set_axisbelow(True)
     for side in ("top", "right"):
@@ -93,9 +93,9 @@ def picture_rows(
     size: float = 1.1,
     row_0: Literal["bottom", "top"] = "bottom",
 ) -> Figure:
-    """One line of images per entry, the same cells in every column; held-out ones are framed in red.
+    """One row of images per entry, with the same cells in every column; held-out cells have a red frame.
 
-    The note below is completed by how brightness is shown.
+    A remark on how brightness is shown is appended to the note.
     """
     from recombine.plotting.images import show_output
     from recombine.plotting.style import new_figure
@@ -113,7 +113,7 @@ def picture_rows(
 
 
 def grid_outputs(model: nn.Module, task: Task) -> tuple[Float[Tensor, "cell ..."], Float[Tensor, "cell ..."]]:
-    """What a decoder makes of every cell, and what it should."""
+    """The outputs of a decoder for every cell, and the targets."""
     from recombine.scoring.outputs import render
 
     parts = [render(model, task, cells) for cells in task.space.chunks()]
@@ -122,15 +122,15 @@ def grid_outputs(model: nn.Module, task: Task) -> tuple[Float[Tensor, "cell ..."
 
 
 def by_layer(part: PartResult, prefix: str) -> dict[int, Float[np.ndarray, "..."]]:
-    """The arrays called `prefix` + layer number, by number."""
+    """The arrays called `prefix` + layer number, by layer number."""
     found = {int(name.removeprefix(prefix)): a for name, a in part.arrays.items() if name.startswith(prefix)}
     return dict(sorted(found.items()))
 
 
 def keep_samples(part: PartResult, name: str, run: StoredRun, shown: int) -> None:
-    """Keep a run's images of unseen cells as `outputs/name`, with `cells`, `truth` and the fact `config`.
+    """Store a run's images of unseen cells as `outputs/name`, with `cells`, `truth` and the fact `config`.
 
-    Only the first run of a name is kept; all runs of a part must have the same hold-out.
+    Only the first run of a name is stored. All runs of a part must have the same hold-out.
     """
     from recombine.scoring.outputs import render
 
@@ -143,7 +143,7 @@ def keep_samples(part: PartResult, name: str, run: StoredRun, shown: int) -> Non
 
 
 def kept_samples(part: PartResult, note: str, *, label: str = "{}", size: float = 0.95) -> Figure:
-    """Truth above what `keep_samples` kept, a line for each name."""
+    """Draw the truth above the images stored by `keep_samples`, one row per name."""
     space = task_of(part.facts["config"]).space
     lines = {label.format(name): images for name, images in part.by_layer("outputs").items()}
     places = space.values(torch.from_numpy(part.arrays["cells"])).numpy()

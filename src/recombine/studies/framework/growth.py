@@ -1,12 +1,12 @@
-"""How fast a threshold grows with N: a mixed model whose observations are intervals, fitted by maximum likelihood.
+"""Growth of a threshold with N: a mixed model with interval-censored observations, fitted by maximum likelihood.
 
 The threshold T of seed s at side N follows
 
     log T = α + β · log N + a_s + ε,   a_s ~ Normal(0, τ²),   ε ~ Normal(0, σ²)
 
-A search tells only that T lies in (below, reached], or that it was not reached by the budget, (below, ∞). Both enter
-the likelihood as they are: the probability of the interval, with a_s integrated out numerically.
-Leaving out searches that did not get there, or taking `reached` for T, would bias β.
+A search only finds that T lies in (below, reached], or that it was not reached within the budget, (below, ∞). Both
+enter the likelihood as the probability of the interval, with a_s integrated out numerically. Leaving out searches that
+did not reach it, or taking `reached` for T, would bias β.
 
     fit = fit_growth([Observation(16, 0, 48, 64), Observation(32, 0, 240, math.inf), …])
     fit.exponent, fit.interval(), fit.p_above(2.5)
@@ -26,15 +26,15 @@ from jaxtyping import Float
 from recombine.core.errors import Missing, NotComputable
 from recombine.studies.framework.inference import ALPHA
 
-NODES, FARTHEST = 161, 8.0  # of the trapezoidal rule over a_s / τ, which is exact to rounding unless τ > 20 σ
-LEAST_SPREAD, MOST_SPREAD = 1e-3, 1e2  # of σ and τ, in units of log T
+NODES, FARTHEST = 161, 8.0  # trapezoidal rule over a_s / τ, exact up to rounding unless τ > 20 σ
+LEAST_SPREAD, MOST_SPREAD = 1e-3, 1e2  # bounds of σ and τ, in units of log T
 LOG_ROOT = 0.5 * math.log(2 * math.pi)
-STEEPEST = 20.0  # exponents are sought between −20 and 20
+STEEPEST = 20.0  # exponents are searched between −20 and 20
 
 
 @dataclass(frozen=True)
 class Observation:
-    """The threshold of one seed at one N lies above `below` and at or below `reached` (infinity: not reached)."""
+    """The threshold of one seed at one N, which lies in (`below`, `reached`]. Infinity means not reached."""
 
     side: int
     seed: int
@@ -44,15 +44,15 @@ class Observation:
 
 @dataclass(frozen=True, eq=False)
 class GrowthFit:
-    """A fitted exponent β of T ∝ N^β; p-values and interval from the signed root of the likelihood ratio.
+    """A fitted exponent β of T ∝ N^β. p-values and interval use the signed root of the likelihood ratio.
 
     Attributes:
         exponent: β.
         scale: α, at the geometric mean of all N.
         spread: σ.
         spread_of_seeds: τ.
-        log_likelihood: At the maximum.
-        observations: What it was fitted to.
+            log_likelihood: The maximum of the log-likelihood.
+            observations: The fitted observations.
     """
 
     exponent: float
@@ -67,25 +67,25 @@ class GrowthFit:
         return _Likelihood(self.observations)
 
     def _root(self, exponent: float) -> float:
-        """Signed root of the likelihood ratio: positive where the fitted exponent lies above the one given."""
+        """Signed root of the likelihood ratio; positive if the fitted exponent is above the given one."""
         start = np.array([exponent, self.scale, math.log(self.spread), math.log(self.spread_of_seeds)])
         _, best = self._likelihood.maximize(exponent=exponent, start=start)
         return math.copysign(math.sqrt(max(0.0, 2 * (self.log_likelihood - best))), self.exponent - exponent)
 
     def p_above(self, exponent: float) -> float:
-        """p-value of "β is not above this"."""
+        """p-value of the null hypothesis that β is not above this exponent."""
         from scipy.stats import norm
 
         return float(norm.sf(self._root(exponent)))
 
     def p_below(self, exponent: float) -> float:
-        """p-value of "β is not below this"."""
+        """p-value of the null hypothesis that β is not below this exponent."""
         from scipy.stats import norm
 
         return float(norm.cdf(self._root(exponent)))
 
     def interval(self, level: float = 1 - 2 * ALPHA) -> tuple[float, float]:
-        """Profile-likelihood interval of β; infinite on a side where the data set no bound."""
+        """Profile-likelihood interval of β; infinite on a side that the data do not bound."""
         from scipy.optimize import brentq
         from scipy.stats import norm
 
@@ -108,7 +108,7 @@ class GrowthFit:
 
 
 class _Likelihood:
-    """The likelihood of interval-censored observations, seeds integrated out."""
+    """The likelihood of interval-censored observations, with the seeds integrated out."""
 
     def __init__(self, observations: Sequence[Observation]) -> None:
         with np.errstate(divide="ignore"):
@@ -137,10 +137,10 @@ class _Likelihood:
         inside = _log_interval(low, high)
         by_seed = inside @ self.member.T + self.log_weights[:, None]
         total = np.asarray(logsumexp(by_seed, axis=0))
-        share = np.exp(by_seed - total) @ self.member  # of each node, for the seed of each observation
+        share = np.exp(by_seed - total) @ self.member  # weight of each node, for the seed of each observation
         at_low, at_high = (np.exp(np.where(np.isfinite(z), -(z**2) / 2 - LOG_ROOT - inside, -np.inf))
                            for z in (low, high))  # fmt: skip
-        shift = share * (at_low - at_high) / sigma  # by the centre
+        shift = share * (at_low - at_high) / sigma  # derivative by the centre
         widths = at_low * np.where(np.isfinite(low), low, 0.0) - at_high * np.where(np.isfinite(high), high, 0.0)
         gradient = [(shift * self.sides).sum(), shift.sum(), (share * widths).sum(), tau * (shift.T @ self.nodes).sum()]
         return float(total.sum()), np.array(gradient)
@@ -148,7 +148,7 @@ class _Likelihood:
     def maximize(
         self, *, exponent: float | None = None, start: Float[np.ndarray, "4"] | None = None
     ) -> tuple[Float[np.ndarray, "4"], float]:
-        """(β, α, log σ, log τ) that maximize it, with a given β if there is one, and the maximum."""
+        """Maximize over (β, α, log σ, log τ), with β fixed if it is given. Returns the parameters and the maximum."""
         from scipy.optimize import minimize
 
         spread = (math.log(LEAST_SPREAD), math.log(MOST_SPREAD))
@@ -158,7 +158,7 @@ class _Likelihood:
         if exponent is not None:
             given[0] = exponent
         best, value = given, -math.inf
-        for log_tau in (given[3], math.log(LEAST_SPREAD)):  # τ → 0 may be a maximum of its own
+        for log_tau in (given[3], math.log(LEAST_SPREAD)):  # τ → 0 may be a separate maximum
             first = np.clip(np.array([*given[:3], log_tau]), *np.array(bounds).T)
             found = minimize(lambda p: tuple(-part for part in self(p)), first, jac=True, method="L-BFGS-B",
                              bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 1000})  # fmt: skip
@@ -168,25 +168,25 @@ class _Likelihood:
 
 
 def _log_interval(low: Float[np.ndarray, "..."], high: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    """log(Φ(high) − Φ(low)) without loss of digits in the tails."""
+    """log(Φ(high) − Φ(low)) without loss of precision in the tails."""
     from scipy.special import log_ndtr
 
-    swap = low > 0  # by symmetry both ends can be taken to the lower tail
+    swap = low > 0  # by symmetry, both ends can be moved to the lower tail
     above, below = np.where(swap, -low, high), np.where(swap, -high, low)
     upper, lower = log_ndtr(above), log_ndtr(below)
     return upper + np.log(-np.expm1(np.minimum(lower - upper, -1e-300)))
 
 
 def fit_growth(observations: Sequence[Observation]) -> GrowthFit:
-    """Fit T ∝ N^β to the thresholds of all sides and seeds at once.
+    """Fit T ∝ N^β to the thresholds of all sides and seeds jointly.
 
     Raises:
-        NotComputable: if fewer than two sides have a threshold that was reached.
+            NotComputable: If the threshold was reached at fewer than two sides.
     """
     reached = {o.side for o in observations if math.isfinite(o.reached)}
     if len(reached) < 2:
         raise NotComputable(
-            Missing.NOT_APPLICABLE, f"An exponent needs thresholds at two sides at least. Got {len(reached)}."
+            Missing.NOT_APPLICABLE, f"An exponent needs thresholds at at least two sides. Got {len(reached)}."
         )
     likelihood = _Likelihood(observations)
     best, value = likelihood.maximize()

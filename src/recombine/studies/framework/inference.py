@@ -1,7 +1,7 @@
-"""Tests over seeds, their correction for several parts, and the number of seeds that they need.
+"""Tests over seeds, their correction for several parts, and the number of seeds they need.
 
-Every test is of one number per seed against a threshold and answers two questions: is the number above it, is it below?
-Both are one-sided; a part of a claim is decided where one of them is answered at `ALPHA` after Holm's correction.
+Every test compares one number per seed with a threshold and answers two questions: is it above, and is it below? Both
+tests are one-sided. A part of a claim is decided if one of them is significant at `ALPHA` after Holm's correction.
 
     mean_test([0.3, 0.4, 0.35], threshold=0.1)       # Student's t
     sign_test([0.3, 0.4, 0.35], threshold=0.1)       # exact, of the median
@@ -17,20 +17,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ALPHA = 0.025  # one-sided, so that a decision in either direction has a level of 0.05 in all
+ALPHA = 0.025  # one-sided, so a decision in either direction has a total level of 0.05
 POWER = 0.8
-MOST_SEEDS = 200  # beyond this a design is called hopeless
+MOST_SEEDS = 200  # designs that need more are considered infeasible
 
 
 @dataclass(frozen=True)
 class Tested:
-    """A test of one number per seed against a threshold.
+    """The result of a test of one number per seed against a threshold.
 
     Attributes:
         estimate: Mean or median over seeds.
         low, high: 95 % interval; NaN with fewer than two seeds.
-        p_above: p-value of "not above the threshold"; small if the number lies above it.
-        p_below: p-value of "not below the threshold"; small if the number lies below it.
+            p_above: p-value of the null hypothesis "not above the threshold"; small if the number lies above it.
+            p_below: p-value of the null hypothesis "not below the threshold"; small if the number lies below it.
     """
 
     estimate: float
@@ -41,7 +41,7 @@ class Tested:
 
 
 def mean_test(values: Sequence[float], threshold: float, level: float = 1 - 2 * ALPHA) -> Tested:
-    """Student's t test of the mean over seeds. Equal values count as known exactly."""
+    """Student's t test of the mean over seeds. Equal values count as exactly known."""
     from scipy.stats import t
 
     estimate, low, high = mean_interval(values, level)
@@ -57,7 +57,7 @@ def mean_test(values: Sequence[float], threshold: float, level: float = 1 - 2 * 
 
 
 def mean_interval(values: Sequence[float], level: float = 1 - 2 * ALPHA) -> tuple[float, float, float]:
-    """Mean and Student's t interval of the mean; NaN where there are too few numbers."""
+    """Mean and Student's t interval of the mean; NaN if there are too few numbers."""
     from scipy.stats import t
 
     if not len(values):
@@ -70,9 +70,9 @@ def mean_interval(values: Sequence[float], level: float = 1 - 2 * ALPHA) -> tupl
 
 
 def sign_test(values: Sequence[float], threshold: float) -> Tested:
-    """Exact sign test of the median over seeds: single seeds that went astray move it by one, however far they went.
+    """Exact sign test of the median over seeds. An outlier seed counts once, however far out it lies.
 
-    Seeds at the threshold count for neither side.
+    Seeds exactly at the threshold count for neither side.
     """
     from scipy.stats import binom
 
@@ -87,16 +87,16 @@ def sign_test(values: Sequence[float], threshold: float) -> Tested:
 
 
 def median_interval(values: Sequence[float], level: float = 1 - 2 * ALPHA) -> tuple[float, float]:
-    """Interval of the median between two order statistics, the narrowest pair that covers it with at least `level`.
+    """Interval of the median: the narrowest pair of order statistics that covers it with probability `level` or more.
 
-    With five seeds or fewer no pair does; the least and the greatest value are given then.
+    With five seeds or fewer no pair does; then the smallest and the largest value are returned.
     """
     from scipy.stats import binom
 
     ordered, count = sorted(values), len(values)
     if count < 2:
         return math.nan, math.nan
-    inner = int(binom.ppf((1 - level) / 2, count, 0.5))  # at most so many values may lie below the interval's end
+    inner = int(binom.ppf((1 - level) / 2, count, 0.5))  # maximum number of values below the interval
     while inner > 0 and 1 - 2 * float(binom.cdf(inner - 1, count, 0.5)) < level:
         inner -= 1
     inner = max(inner, 1)
@@ -104,7 +104,7 @@ def median_interval(values: Sequence[float], level: float = 1 - 2 * ALPHA) -> tu
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values: those at most α are significant, with an error over the whole family of at most α."""
+    """Holm's adjusted p-values. Rejecting those ≤ α keeps the family-wise error rate at or below α."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     adjusted, greatest = [0.0] * len(p_values), 0.0
     for rank, i in enumerate(order):
@@ -114,7 +114,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def power_of_mean_test(distance: float, sd: float, count: int, alpha: float = ALPHA) -> float:
-    """Probability that a one-sided t test of so many seeds at level `alpha` sees a mean so far beyond the threshold."""
+    """Power of a one-sided t test with `count` seeds at level `alpha`, for a mean `distance` beyond the threshold."""
     from scipy.stats import nct, t
 
     if count < 2 or distance <= 0:
@@ -125,7 +125,7 @@ def power_of_mean_test(distance: float, sd: float, count: int, alpha: float = AL
 
 
 def power_of_sign_test(share: float, count: int, alpha: float = ALPHA) -> float:
-    """Probability that a one-sided sign test of so many seeds is significant if this share of seeds lies beyond."""
+    """Power of a one-sided sign test with `count` seeds, if this share of seeds lies beyond the threshold."""
     from scipy.stats import binom
 
     needed = next((k for k in range(count + 1) if binom.sf(k - 1, count, 0.5) <= alpha), None)
@@ -133,7 +133,7 @@ def power_of_sign_test(share: float, count: int, alpha: float = ALPHA) -> float:
 
 
 def seeds_needed(distance: float, sd: float, alpha: float = ALPHA, power: float = POWER) -> int | None:
-    """Least number of seeds with which a mean so far beyond its threshold is seen; None beyond `MOST_SEEDS`."""
+    """Smallest number of seeds that detects a mean this far beyond its threshold; None if above `MOST_SEEDS`."""
     counts = range(2, MOST_SEEDS + 1)
     return next((count for count in counts if power_of_mean_test(distance, sd, count, alpha) >= power), None)
 
@@ -141,7 +141,7 @@ def seeds_needed(distance: float, sd: float, alpha: float = ALPHA, power: float 
 def sd_upper(sd: float, count: int, confidence: float = 0.8) -> float:
     """Upper confidence limit of a standard deviation that was estimated from few seeds (Browne 1995).
 
-    A design that takes the estimate of three seeds at its face value has less than the power it states.
+    A design that takes the estimate of three seeds at face value has less power than it states.
     """
     from scipy.stats import chi2
 
@@ -149,7 +149,7 @@ def sd_upper(sd: float, count: int, confidence: float = 0.8) -> float:
 
 
 def rank_correlation(x: Sequence[float | int], y: Sequence[float | int]) -> float:
-    """Spearman's rank correlation; 0 if one side is constant, NaN if a number is unknown."""
+    """Spearman's rank correlation; 0 if one side is constant, NaN if a number is missing."""
     from scipy.stats import rankdata
 
     if not np.isfinite([*x, *y]).all():

@@ -1,4 +1,4 @@
-"""Figures by layer: curves of scores, and maps of the volume element."""
+"""Figures by layer: curves of scores and maps of the volume element."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FLAT = 0.05  # a map whose log₁₀ dv varies less than this is shown as even: rounding errors are no pattern
+FLAT = 0.05  # a map whose log₁₀ dv varies less than this is drawn uniform, so rounding errors form no pattern
 
 
 def curves(
     ax: Axes, rows: Sequence[dict[str, Any]], column: str, depths: Sequence[int], *, label: str = "depth {}"
 ) -> None:
-    """A score by layer, a line per depth, mean and range over seeds."""
+    """Plot a score by layer: one line per depth, mean and range over seeds."""
     for depth, shade, marker in zip(depths, shades(len(depths)), "os^Dv<>Ph*" * 2):
         chosen = [row for row in rows if row["depth"] == depth]
         over_seeds(ax, chosen, "layer", column, colour=shade, marker=marker, label=label.format(depth))
@@ -33,12 +33,12 @@ def curves(
 def volume_maps(
     lines: dict[str, dict[int, Float[np.ndarray, " cell"]]], holdout: Callable[[str], Holdout], title: str
 ) -> Figure:
-    """log₁₀ dv over the grid, a line of maps per entry and a column per layer, each map on its own scale.
+    """Draw log₁₀ dv over the grid: one row of maps per entry, one column per layer, each map with its own scale.
 
     Args:
-        lines: Label of the line → layer number → map.
+        lines: Label of the row → layer number → map.
         holdout: Label → hold-out to outline.
-        title: Above all.
+        title: Title of the figure.
     """
     from recombine.plotting.grids import grid_axes, outline
     from recombine.plotting.style import new_figure
@@ -72,7 +72,7 @@ def volume_maps(
             bar.update_ticks()
             ax.set_title(_layer_label(number, len(maps)), fontsize=SMALL, pad=3)
         line[0].set_ylabel(f"{label}\n{up}", fontsize=SMALL, rotation=90, ha="center", va="bottom")
-    figure.suptitle(f"{title}\neach map on its own scale, cut to its 1–99 % quantiles", fontsize=9)
+    figure.suptitle(f"{title}\neach map has its own scale, clipped to its 1–99 % quantiles", fontsize=9)
     return figure
 
 

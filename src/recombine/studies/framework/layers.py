@@ -1,8 +1,8 @@
-"""Runs layer by layer, read from their kept diagnoses: probes, factorization, volume element.
+"""Layer-by-layer results of runs, read from their stored diagnoses: probes, factorization and volume element.
 
-rows = layer_rows(diagnosis)        # a row per layer
+rows = layer_rows(diagnosis)        # one row per layer
 volumes(diagnosis)                  # layer number → log₁₀ dv of every cell
-warp_row(diagnosis)                 # how the output's dv departs from that of the true images
+warp_row(diagnosis)                 # deviation of the output's dv from that of the true images
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ Row = dict[str, Any]
 
 
 def layer_rows(diagnosis: Diagnosis) -> list[Row]:
-    """A row per layer: its number (0 is the code), name, kind (in, hidden, out), factorization in both ways from exact
-    derivatives and from finite differences, mean log₁₀ dv on OOD minus ID cells, and R² of the probes (mean over
-    factors)."""
+    """One row per layer.
+
+    The columns are its number (0 is the code), name and kind (in, hidden, out), both definitions of factorization from
+    exact derivatives and from finite differences, mean log₁₀ dv on OOD minus ID cells, and R² of the probes (mean over
+    factors).
+    """
     return [
         {"layer": number, "name": name, "kind": {IN: "in", OUT: "out"}.get(name, "hidden"),
          **_geometry(diagnosis, name), **_probes(diagnosis, name)}
@@ -53,20 +56,20 @@ def _geometry(diagnosis: Diagnosis, layer: str) -> dict[str, float]:
 
 
 def _probes(diagnosis: Diagnosis, layer: str) -> dict[str, float]:
-    """Mean over factors of every score."""
+    """Mean of every score over factors."""
     rows = [row for row in diagnosis["probes"].table("scores") if row["layer"] == layer]
     scores = dict.fromkeys(row["score"] for row in rows)
     return {f"probe_{score}": float(np.mean([row["r2"] for row in rows if row["score"] == score])) for score in scores}
 
 
 def volumes(diagnosis: Diagnosis) -> dict[int, Float[np.ndarray, " cell"]]:
-    """Layer number → log₁₀ dv of every cell, by the first method that was asked for."""
+    """Map layer numbers to log₁₀ dv of every cell, by the first requested method."""
     found = diagnosis["geometry"].by_layer("log_volume")
     return {number: found[name] for number, name in enumerate(diagnosis.layers)}
 
 
 def warp_row(diagnosis: Diagnosis, method: str = EXACT) -> dict[str, float]:
-    """Distortion, warp and roughness of the output, means and medians; see `recombine.diagnostics.numerics.warp`."""
+    """Distortion, warp and roughness of the output: means and medians. See `recombine.diagnostics.numerics.warp`."""
     [row] = [row for row in diagnosis["geometry"].table("warp") if row["method"] == method]
     return {name: value for name, value in row.items() if name != "method"}
 
@@ -77,7 +80,7 @@ def before_output(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def loss_of_factorization(rows: Sequence[Mapping[str, Any]], *, per_layer: bool = False) -> float:
-    """F of the code minus F of the last hidden layer of one run; NaN without rows."""
+    """F of the code minus F of the last hidden layer of a run; NaN without rows."""
     kept = before_output(rows)
     if not kept:
         return math.nan
@@ -85,12 +88,12 @@ def loss_of_factorization(rows: Sequence[Mapping[str, Any]], *, per_layer: bool 
 
 
 def fall_of_factorization(rows: Sequence[Mapping[str, Any]]) -> float:
-    """F of the code minus the lowest F of a hidden layer, F as in the original experiments."""
+    """F of the code minus the lowest F of a hidden layer, with F as in the original experiments."""
     scores = [row["factorization_differences_ratio_of_means"] for row in before_output(rows)]
     return scores[0] - min(scores[1:])
 
 
 def trend(rows: Sequence[Mapping[str, Any]], column: str) -> float:
-    """Spearman's rank correlation of a score with the layer number, code to last hidden layer; 0 for a constant."""
+    """Spearman's rank correlation of a score with the layer number, from code to last hidden layer; 0 if constant."""
     kept = before_output(rows)
     return rank_correlation([row["layer"] for row in kept], [row[column] for row in kept])

@@ -1,11 +1,11 @@
-"""Has a network learnt its training examples? Claims about trained networks are not decided by untrained ones.
+"""Whether a network has learnt its training examples. Untrained networks do not decide claims about trained ones.
 
-A network *has learnt* if its error on the trained cells is at most 5 % of the variance of the true images and it puts
-99 % of them in the right place. Networks that were trained on single-factor scenes have seen few cells or none; for
-them the loss at the end of training, relative to the variance of these scenes, takes the place of the error.
+A network *has learnt* if its error on the trained cells is at most 5 % of the variance of the true images and it places
+99 % of them correctly. Networks trained on single-factor scenes have seen few cells or none. For them, the error is the
+loss at the end of training relative to the variance of these scenes.
 
-Where the published length of training does not suffice, a study asks for runs of growing length until one has learnt
-(`until_learnt`), and keeps the published one beside it. Lengths are chosen by this criterion alone, never by OOD cells.
+If the published training length does not suffice, a study requests runs of growing length until one has learnt
+(`until_learnt`), and keeps the published one beside it. Only this criterion selects lengths, never the OOD cells.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from recombine.studies.framework.study import Runs
 from recombine.studies.framework.verdicts import Evidence
 
 Rows = list[dict[str, Any]]
-LEAST_ERROR = 0.05  # relative to the variance of the images
+LEAST_ERROR = 0.05  # maximum, relative to the variance of the images
 LEAST_PLACED = 0.99
 
 
 def learning(run: StoredRun) -> dict[str, Any]:
-    """Columns of a row: `learnt`, the relative error that decides it, and the steps."""
+    """Columns of a row: `learnt`, the relative error that decides it, and the number of steps."""
     if run.config.training["examples"].get("single_factor"):
         error, placed = _training_error(run), None
     else:
@@ -35,7 +35,7 @@ def learning(run: StoredRun) -> dict[str, Any]:
 
 
 def _training_error(run: StoredRun) -> float:
-    """Loss over the last twentieth of training, relative to the variance of the single-factor scenes."""
+    """Loss over the last 5 % of training, relative to the variance of the single-factor scenes."""
     from recombine.training.examples.single_factor import single_factor_values
 
     images = run.task.scene(*single_factor_values(run.task.space)).flatten(1).double()
@@ -44,7 +44,7 @@ def _training_error(run: StoredRun) -> float:
 
 
 def until_learnt(runs: Runs, lengths: Sequence[Any], config: Callable[[Any], RunConfig]) -> list[RunConfig]:
-    """The runs of growing length up to the first that has learnt, or that is not finished yet."""
+    """The runs of growing length up to the first one that has learnt or is not finished yet."""
     asked = []
     for length in lengths:
         asked.append(config(length))
@@ -55,12 +55,12 @@ def until_learnt(runs: Runs, lengths: Sequence[Any], config: Callable[[Any], Run
 
 
 def evidence(groups: Mapping[int, Rows], number: Callable[[Rows], float], *, runs: Callable[[Rows], Rows]) -> Evidence:
-    """A number per seed from the rows of its runs; seeds with a network that has not learnt are left out and named.
+    """One number per seed from the rows of its runs. Seeds with a network that has not learnt are left out and listed.
 
     Args:
-        groups: Seed → rows.
-        number: Rows of a seed → its number.
-        runs: Rows of a seed → those that say whether its networks have learnt (columns of `learning`).
+            groups: Maps seeds to rows.
+            number: Computes the number of a seed from its rows.
+            runs: Selects the rows that say whether the seed's networks have learnt (columns of `learning`).
     """
     values, left_out = {}, {}
     for seed, rows in groups.items():
@@ -77,7 +77,7 @@ def evidence(groups: Mapping[int, Rows], number: Callable[[Rows], float], *, run
 
 
 def grouped(rows: Rows, complete: Callable[[Rows], bool] = lambda rows: True) -> dict[int, Rows]:
-    """Seed → its rows, for seeds whose rows are complete."""
+    """Map seeds to their rows, for seeds whose rows are complete."""
     groups: dict[int, Rows] = {}
     for row in rows:
         groups.setdefault(row["seed"], []).append(row)

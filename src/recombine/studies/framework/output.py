@@ -1,14 +1,14 @@
-"""The folder a reproduction writes: figures, tables, arrays, verdicts, and the runs behind them.
+"""The output folder of a reproduction: figures, tables, arrays, verdicts, and the runs behind them.
 
-    DIR/reproduce.json        the profile, and of every call: command, seeds, start, end, runs trained, time per study
+    DIR/reproduce.json        the profile, and for every call: command, seeds, start, end, trained runs, time per study
     DIR/claims.json           the verdicts
-    DIR/tables/<study>.json   which runs the rows are of, and what is in the other files
+    DIR/tables/<study>.json   the runs behind the rows, and the content of the other files
     DIR/tables/<study>-<table>.csv, DIR/arrays/<study>.safetensors
     DIR/figures/R05_….png and .pdf
     DIR/runs/                 the store
 
-Saved rows are used again as long as the runs, the profile, the study's version, the edition of the statistics and the
-training code are the same.
+Saved rows are reused while the runs, the profile, the study's version, the edition of the statistics and the training
+code stay the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMAT = "recombine-reproduce-2"
-EDITION = 2  # of the statistics; rows made for another one are not mixed with these
+EDITION = 2  # of the statistics; rows of another edition are not mixed with these
 DPI = 110
 
 
@@ -41,11 +41,11 @@ class Output:
     """An output folder.
 
     Args:
-        root: The folder; made when something is written.
-        profile: Name of the profile; a folder with results of another one is refused.
+            root: The folder; created when something is written.
+            profile: Name of the profile. A folder with results of another profile is rejected.
 
-    Raises:
-        InputError: if it is a file, or holds something else than a reproduction with this profile.
+        Raises:
+            InputError: If it is a file, or contains something other than a reproduction with this profile.
     """
 
     def __init__(self, root: Path, profile: str) -> None:
@@ -53,20 +53,20 @@ class Output:
         self.store = Store(self.root / "runs")
         try:
             if self.root.exists() and not self.root.is_dir():
-                raise InputError(f"{self.root} is a file; the output is a folder. Choose another --out.")
+                raise InputError(f"{self.root} is a file, but --out must be a folder. Choose another --out.")
             if not self.root.exists() or not any(self.root.iterdir()):
                 return
         except OSError as error:
-            raise InputError(f"{self.root} cannot be used: {error.strerror}. Choose another --out.") from error
+            raise InputError(f"Cannot use {self.root}: {error.strerror}. Choose another --out.") from error
         if not self.main.is_file() or self.about().get("format") != FORMAT:
             raise InputError(
-                f"{self.root} holds something else than a reproduction (no reproduce.json of ours). "
-                "Choose another --out, or an empty folder."
+                f"{self.root} contains something other than a reproduction (it has no valid reproduce.json). "
+                "Choose another --out or an empty folder."
             )
         found = self.about().get("profile")
         if found != profile:
             raise InputError(
-                f"{self.root} holds results of the profile {found!r}. Choose another --out for {profile!r}."
+                f"{self.root} contains results of the profile {found!r}. Choose another --out for {profile!r}."
             )
 
     @property
@@ -74,7 +74,7 @@ class Output:
         return self.root / "reproduce.json"
 
     def about(self) -> dict[str, Any]:
-        """reproduce.json; empty if there is none yet."""
+        """The content of reproduce.json; empty if there is none yet."""
         found = read_json(self.main) if self.main.is_file() else {}
         return found if isinstance(found, dict) else {}
 
@@ -82,7 +82,7 @@ class Output:
         write_json(self.main, {"format": FORMAT, "profile": self.profile, **facts})
 
     def save(self, study: Study, part: PartResult, runs: Mapping[str, str], seeds: Iterable[int]) -> None:
-        """Write a study's rows; the JSON that says what they are of comes last."""
+        """Write a study's rows. The JSON file that identifies their runs is written last."""
         main = self._sidecar(study.key)
         main.unlink(missing_ok=True)
         entry, files = write_part(part, self.root / "tables", self.root / "arrays")
@@ -90,7 +90,7 @@ class Output:
         write_json(main, {"format": FORMAT, **self._of(study, runs, seeds), "part": entry, "files": digests})
 
     def saved(self, study: Study, runs: Mapping[str, str], seeds: Iterable[int]) -> PartResult | None:
-        """A study's saved rows if they are of these runs; None otherwise, also if a file was changed."""
+        """A study's saved rows if they belong to these runs. None otherwise, also if a file was changed."""
         try:
             content = read_json(self._sidecar(study.key))
             wanted = self._of(study, runs, seeds)
@@ -101,9 +101,9 @@ class Output:
             return None
 
     def load(self, key: str, *, arrays: bool = True) -> PartResult:
-        """A study's saved rows, whatever runs they are of; an error if they are missing or were changed.
+        """A study's saved rows of any runs. Raises if they are missing or were changed.
 
-        Without `arrays` only the tables are read: all that verdicts need.
+        Without `arrays`, only the tables are read, which is all that verdicts need.
         """
         content = read_json(self._sidecar(key))
         if not arrays:
@@ -124,11 +124,11 @@ class Output:
             raise StoreError(f"{self._sidecar(key)} cannot be read: {error!r}. Run the command again.") from error
 
     def weights_of(self, configs: Iterable[RunConfig]) -> dict[str, str]:
-        """Run → digest of its weights, of finished runs."""
+        """Map finished runs to digests of their weights."""
         return {c.hash: self.store.facts(c.hash)["files"]["model/model.safetensors"] for c in configs}
 
     def studies(self) -> list[str]:
-        """Studies that have saved rows."""
+        """The studies that have saved rows."""
         return sorted(path.stem for path in (self.root / "tables").glob("*.json"))
 
     def seeds_of(self, key: str) -> list[int]:
@@ -148,10 +148,10 @@ class Output:
         return self.root / "tables" / f"{key}.json"
 
     def draw(self, study: Study, part: PartResult) -> list[Path]:
-        """Every figure of a study as PNG and PDF; those there are kept if neither rows nor drawing code changed."""
+        """Draw every figure of a study as PNG and PDF. Figures are kept if neither rows nor code changed."""
         main = self.root / "figures" / f"{study.key}.json"
         of = {"rows": file_digest(self._sidecar(study.key)), "code": _drawing_code()}
-        with contextlib.suppress(StoreError):  # missing or unreadable: draw
+        with contextlib.suppress(StoreError):  # missing or unreadable: draw again
             found = read_json(main)
             names = found.get("files") if isinstance(found, dict) else None
             drawn = [self.root / "figures" / Path(str(name)).name for name in names or []]
@@ -162,20 +162,20 @@ class Output:
         return written
 
     def _write_figures(self, figures: Mapping[str, Figure]) -> list[Path]:
-        """Without dates in them, so that equal figures are equal files."""
+        """Write files without dates, so that equal figures give equal files."""
         written = []
         for name, figure in figures.items():
             formats: dict[str, dict[str, Any]] = {"png": {"dpi": DPI}, "pdf": {"metadata": {"CreationDate": None}}}
             for ending, options in formats.items():
                 content = io.BytesIO()
                 figure.savefig(content, format=ending, **options)
-                figure.set_layout_engine("none")  # it is laid out by now; doing so again takes most of the time
+                figure.set_layout_engine("none")  # already laid out; repeating it would take most of the time
                 written.append(self.root / "figures" / f"{name}.{ending}")
                 write_bytes(written[-1], content.getvalue())
         return written
 
     def claims(self) -> list[dict[str, Any]]:
-        """claims.json; empty if there is none yet, or none that can be read: every study gives its verdicts anew."""
+        """The content of claims.json; empty if it is missing or unreadable, so that all verdicts are computed again."""
         try:
             found = read_json(self.root / "claims.json")
         except StoreError:
@@ -183,7 +183,7 @@ class Output:
         return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 
     def write_claims(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Put verdicts into claims.json; those of other claims stay. Returns all of them."""
+        """Update claims.json with these verdicts, keep those of other claims, and return all of them."""
         from recombine.studies.framework.study import natural
 
         together = {row["claim"]: dict(row) for row in [*self.claims(), *rows] if "claim" in row}
@@ -193,7 +193,7 @@ class Output:
 
 
 def _drawing_code() -> str:
-    """A digest of the code that draws figures: all studies', as they share much of it."""
+    """Digest of the code that draws figures, over all studies, because they share much of it."""
     from recombine.plotting import style as figures
 
     total = hashlib.sha256()

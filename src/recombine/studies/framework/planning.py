@@ -1,4 +1,4 @@
-"""What a reproduction would train, and about how long it would take: for --dry-run."""
+"""The plan of a reproduction, for --dry-run: which runs it would train, and about how long that takes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Plan:
     """What a study would train.
 
     Attributes:
-        runs: Those declared beforehand, new ones that no earlier study of the plan has.
-        finished: How many of them are.
-        search: How many more a search would ask for, roughly.
-        seconds: Estimate of the training that is left, in one process.
-        seconds_on_workers: The same on the workers of this machine.
+            runs: Number of declared runs that no earlier study of the plan has.
+            finished: How many of them are finished.
+            search: Approximate number of further runs that a search would request.
+            seconds: Estimated time of the remaining training in one process.
+            seconds_on_workers: The same on the workers of this machine.
     """
 
     study: str
@@ -48,7 +48,7 @@ class Plan:
 def plan(
     words: Iterable[str], profile: Profile, out: Path, seeds: int | None = None, *, workers: int = 1
 ) -> list[Plan]:
-    """What `reproduce` would train, and about how long it would take; writes nothing."""
+    """What `reproduce` would train, and about how long that takes. Writes nothing."""
     output = Output(out, profile.name)
     seen: set[RunConfig] = set()
     found: list[tuple[Study, list[RunConfig], list[RunConfig], list[RunConfig]]] = []
@@ -71,15 +71,15 @@ def plan(
 
 
 class Costs:
-    """Seconds of batches of runs, from a few measured steps of as many kinds of run as the time allows.
+    """Estimates the time of batches of runs from a few measured steps of as many kinds of runs as the budget allows.
 
-    Every study in turn has its heaviest kind measured that is not yet. Other kinds are taken to cost as much per unit
-    of `work` as measured ones of the same study and decoder, or of the same decoder elsewhere.
+    Studies take turns; each time, the most expensive kind that is not measured yet is measured. Other kinds are assumed
+    to cost as much per unit of `work` as measured ones of the same study and decoder, or of the same decoder elsewhere.
 
     Args:
-        store: Its runs are looked at first.
-        planned: Study → batches.
-        budget: Seconds.
+        store: Store whose runs are used first.
+        planned: Maps studies to batches.
+        budget: Seconds for measurements.
     """
 
     def __init__(self, store: Store, planned: Mapping[str, Sequence[Batch]], budget: float = BUDGET) -> None:
@@ -104,7 +104,7 @@ class Costs:
                 self.rates.append((study, batch[0].decoder["kind"], seconds / work(batch)))
 
     def seconds(self, study: str, planned: Sequence[Batch]) -> list[float]:
-        """Of every batch."""
+        """Seconds of every batch."""
         return [
             self.estimator.of_batches([batch])[0] if _kind(batch) in self.known else self._like_others(study, batch)
             for batch in planned
@@ -121,7 +121,7 @@ class Costs:
 
 
 def _heaviest_first(planned: Sequence[Batch]) -> list[Batch]:
-    """A batch of every kind, those first that all batches of the kind together make the most work."""
+    """One batch of every kind, ordered by the total work of all batches of its kind, largest first."""
     kinds: dict[str, list[Batch]] = {}
     for batch in planned:
         kinds.setdefault(_kind(batch), []).append(batch)
@@ -133,8 +133,11 @@ def _kind(batch: Batch) -> str:
 
 
 def work(batch: Batch) -> float:
-    """Roughly proportional to the arithmetic of training a batch: steps × examples × depth × width × (width + pixels)
-    for networks of units, and × pixels for networks of channels."""
+    """Roughly proportional to the arithmetic of training a batch.
+
+    It is steps × examples × depth × width × (width + pixels) for networks of units, and × pixels for networks of
+    channels.
+    """
     config = batch[0]
     decoder = config.decoder
     pixels = math.prod(f if isinstance(f, int) else f["size"] for f in config.scene["factors"].values())

@@ -1,8 +1,8 @@
-"""The runs of a study, trained and diagnosed by the engine of a sweep.
+"""Trains and diagnoses the runs of a study with the engine of a sweep.
 
     runs = Preparation(store, SweepOptions(engine="in-process")).runs_of(study, profile, seeds)
 
-What is kept already is neither trained nor diagnosed again; runs and diagnoses whose files are damaged are.
+Stored runs and diagnoses are reused unless their files are damaged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """Where the runs of a reproduction are trained and diagnosed; see `recombine.sweeps.run`."""
+    """Where the runs of a reproduction are trained and diagnosed. See `recombine.sweeps.run`."""
 
     engine: str = "processes"
     address: str | None = None
@@ -35,10 +35,10 @@ class Preparation:
     """Trains and diagnoses runs into a store.
 
     Attributes:
-        store: Where runs are and go.
-        options: How.
-        say: Told what is going on, line by line.
-        trained: How many runs it finished so far.
+            store: Store of the runs.
+            options: Options of the sweep.
+            say: Called with progress messages.
+            trained: Number of runs finished so far.
     """
 
     store: Store
@@ -47,7 +47,7 @@ class Preparation:
     trained: int = field(default=0, init=False)
 
     def runs_of(self, study: Study, profile: Profile, seeds: Sequence[int]) -> Runs:
-        """All runs of a study with the diagnoses it reads, those it asks for on the way included."""
+        """All runs of a study with the diagnoses it reads, including the runs it requests on the way."""
         runs = Runs(self.store)
         asked: set[RunConfig] = set()
         wanted = study.configs(profile, seeds)
@@ -63,13 +63,13 @@ class Preparation:
         return runs
 
     def reopen_damaged(self, configs: Sequence[RunConfig]) -> None:
-        """Take finished runs whose files are damaged as unfinished, and drop damaged diagnoses."""
+        """Mark finished runs with damaged files as unfinished, and drop damaged diagnoses."""
         for config in configs:
             if not self.store.is_finished(config):
                 continue
             damage = self.store.damage(config)
             if damage is not None:
-                self.say(f"  run {config.hash} is damaged and is trained again: {damage}")
+                self.say(f"  run {config.hash} is damaged and will be trained again: {damage}")
                 self.store.reopen(config)
                 continue
             run = self.store.load(config.hash)
@@ -78,11 +78,11 @@ class Preparation:
                 if kept.is_file():
                     run.load_diagnosis()
             except StoreError as error:
-                self.say(f"  the diagnosis of run {config.hash} is computed again: {error}")
+                self.say(f"  the diagnosis of run {config.hash} will be computed again: {error}")
                 kept.unlink(missing_ok=True)
 
     def _sweep(self, configs: Sequence[RunConfig], requests: dict[str, DiagnosisRequest], runs: Runs) -> None:
-        """Train and diagnose what is missing; what fails is put into `runs`."""
+        """Train and diagnose what is missing. Failures are recorded in `runs`."""
         missing = [config for config in configs if not self.store.is_finished(config)]
         lacking = [c for c in configs if c not in missing and c.hash in requests and self._lacks(c, requests[c.hash])]
         if not missing and not lacking:
@@ -106,5 +106,5 @@ class Preparation:
 
 
 def all_configs(study: Study, profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
-    """The runs a study declares and those that finished ones call for."""
+    """The runs that a study declares, and those that it requests given the finished ones."""
     return list(dict.fromkeys([*study.configs(profile, seeds), *study.more(profile, seeds, runs)]))

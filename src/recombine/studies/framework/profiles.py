@@ -1,7 +1,9 @@
-"""How large a reproduction is: `quick` for a first look, `standard` for a night on two cores, `paper` for a GPU.
+"""Profiles set the size of a reproduction: `quick` for a first look, `standard` for two cores overnight, `paper` for a
+GPU.
 
-A profile fixes what all studies share. What concerns one study only stands in that study's file, by profile name, and
-is picked by `profile.of(SIZES)`. `smoke` is for tests: it shows that everything runs, and nothing about the claims.
+A profile contains the settings that all studies share. Settings of a single study are in that study's file, by profile
+name, and are selected by `profile.of(SIZES)`. `smoke` is for tests: it shows that everything runs, but says nothing
+about the claims.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ from recombine.core.errors import InputError
 from recombine.core.registry import nearest
 
 T = TypeVar("T")
-FIRST_SEED = 100  # those below are the pilot's
+FIRST_SEED = 100  # smaller ones belong to the pilot
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What all studies share.
+    """The settings that all studies share.
 
     Attributes:
         name: How it is called.
@@ -70,12 +72,12 @@ class Profile:
         return [FIRST_SEED + i for i in range(self.more_seeds.get(study, self.seeds))]
 
     def of(self, sizes: Mapping[str, T]) -> T:
-        """A study's own sizes for this profile."""
+        """Select a study's own settings for this profile."""
         return sizes[self.name]
 
     @property
     def standard_depth(self) -> int:
-        """The depth of studies that look at one: 4, or the next one there is."""
+        """The depth of studies that use a single one: 4, or the next available one."""
         return min(self.depths, key=lambda depth: abs(depth - 4))
 
 
@@ -162,25 +164,25 @@ PROFILES = {
 
 
 def profile(name: str) -> Profile:
-    """A profile by name."""
+    """Look up a profile by name."""
     if name not in PROFILES:
         raise InputError(f"There is no profile {name!r}{nearest(name, PROFILES)}. Profiles: {', '.join(PROFILES)}.")
     return PROFILES[name]
 
 
 def seeds_of(profile: Profile, study: str, number: int | None = None) -> list[int]:
-    """The seeds of a study: the profile's, or so many."""
+    """The seeds of a study: those of the profile, or the given number."""
     if number is None:
         return profile.seeds_of(study)
     if number < 1:
-        raise InputError(f"At least one seed is needed. Got --seeds {number}.")
+        raise InputError(f"--seeds must be at least 1. Got {number}.")
     return [FIRST_SEED + i for i in range(number)]
 
 
 def with_digits(profile: Profile, folder: Path) -> Profile:
-    """The profile with a user's digits, the first of each class in a folder of IDX files.
+    """The profile with a user's digits: the first of each class in a folder of IDX files.
 
-    If they are those of the package nothing changes, and no run is trained again.
+    If they equal those of the package, nothing changes and no run is trained again.
     """
     from recombine.core.scenes.mnist import first_of_each_class, packaged_digits
     from recombine.core.scenes.rotated_digit import packed

@@ -1,10 +1,10 @@
-"""Reproduce the paper: train and diagnose what is missing, read rows, draw figures, give verdicts, study by study.
+"""Reproduces the paper study by study: trains and diagnoses what is missing, reads rows, draws figures, gives verdicts.
 
     report = reproduce(["R5", "C7"], profile("quick"), Path("out"))
     report.claims, report.failed, report.figures
 
-Everything finished is kept, so the same call goes on after an interruption, and one whose runs are all stored only
-draws and judges. A run or a study that fails is reported and the rest goes on; its claims are inconclusive.
+Finished results are kept, so the same call resumes after an interruption. If all runs are stored, it only draws and
+judges. A failing run or study is reported and the rest continues; its claims become inconclusive.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from recombine.studies.framework.verdicts import Evidence, judge, judge_by_inter
 
 @dataclass
 class Report:
-    """What a reproduction did.
+    """The result of a reproduction.
 
     Attributes:
         out: The output folder.
-        claims: All of claims.json; `judged` names those of this call.
-        figures: Files written.
-        seconds: Study → time it took, training included.
-        total_seconds: Of the whole call.
-        failed: What went wrong: run or study → why.
-        lacking: Study → what the folder lacks of the whole profile.
+            claims: The content of claims.json; `judged` lists those of this call.
+            figures: The written files.
+            seconds: Time per study, including training.
+            total_seconds: Time of the whole call.
+            failed: Maps failed runs and studies to the reason.
+            lacking: Maps studies to what the folder lacks of the whole profile.
     """
 
     out: Path
@@ -76,16 +76,16 @@ def reproduce(
     command: str = "",
     say: Say = lambda text: None,
 ) -> Report:
-    """Make results and verdicts.
+    """Reproduce results and give verdicts.
 
     Args:
         words: Results ("R5"), claims ("C7"), names of studies, or "all".
-        profile: How large.
-        out: The output folder.
-        seeds: How many seeds, if not the profile's.
-        sweep: Where runs are trained and diagnosed; whatever fails there is reported and the rest goes on.
-        command: What the user typed, for the record.
-        say: Told what is going on, line by line.
+            profile: The size of the reproduction.
+            out: The output folder.
+            seeds: Number of seeds; by default the profile's.
+            sweep: Where runs are trained and diagnosed. Failures are reported and the rest continues.
+            command: The user's command line, for the record.
+            say: Called with progress messages.
     """
     chosen = select(words, discover())
     output = Output(out, profile.name)
@@ -118,7 +118,7 @@ def reproduce(
 
 
 def lacking(output: Output, profile: Profile) -> dict[str, str]:
-    """What the folder lacks of the whole profile: study → how much of it is there; empty if it is complete."""
+    """What the folder lacks of the whole profile: maps studies to their state. Empty if the folder is complete."""
     there = {key: len(output.seeds_of(key)) for key in output.studies()}
     found = {}
     for key in discover():
@@ -129,25 +129,25 @@ def lacking(output: Output, profile: Profile) -> dict[str, str]:
 
 
 def check_training_code(calls: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse to go on with runs that other code trained, if its numbers are other ones.
+    """Refuse to add to runs that were trained by code with different numerical results.
 
     Raises:
-        StoreError: if a call that trained runs had another `training_code` than the last one, which is to start.
+        StoreError: If a call that trained runs had another `training_code` than the last one, which is about to start.
     """
     now = calls[-1]["training_code"]
     others = [call for call in calls[:-1] if call["trained"] and call.get("training_code", now) != now]
     if others:
         raise StoreError(
-            f"Training gives other numbers than when runs of this folder were trained (training code "
-            f"{others[0]['training_code']} then, {now} now), so that new runs cannot be compared with them. Choose "
-            "another --out, or go on with the version that trained them."
+            f"Training no longer gives the numbers that it gave when the runs of this folder were trained "
+            f"(training code {others[0]['training_code']} then, {now} now), so new runs cannot be compared with them. "
+            "Choose another --out, or continue with the version that trained them."
         )
 
 
 def _study(
     study: Study, output: Output, profile: Profile, seeds: Sequence[int], report: Report, preparation: Preparation
 ) -> None:
-    """One study from runs to verdicts. What goes wrong on the way is put into the report."""
+    """Process one study from runs to verdicts. Problems are recorded in the report."""
     reason, failures, part, say = "", {}, None, preparation.say
     try:
         part, failed = _rows(study, output, profile, seeds, preparation)
@@ -173,7 +173,7 @@ def _study(
 def _rows(
     study: Study, output: Output, profile: Profile, seeds: Sequence[int], preparation: Preparation
 ) -> tuple[PartResult, dict[str, str]]:
-    """A study's rows, and run → why of those that failed. Saved rows of the same runs are taken as they are."""
+    """A study's rows, and the reasons of failed runs. Saved rows of the same runs are reused."""
     store = output.store
     preparation.reopen_damaged(study.configs(profile, seeds))
     runs = Runs(store)
@@ -189,19 +189,19 @@ def _rows(
 
 
 def reasons(part: PartResult) -> dict[str, str]:
-    """What is missing of a study's result → why."""
+    """Map the missing parts of a study's result to the reasons."""
     return {what: why.reason for what, why in part.missing.items()}
 
 
 def listed(reasons: Mapping[str, str]) -> str:
-    """What → why, as a line."""
+    """Format missing parts and reasons as one line."""
     return "; ".join(f"{name}: {why}" for name, why in reasons.items())
 
 
 def judged(
     study: Study, part: PartResult | None, seeds: Sequence[int], reason: str = "", failure: str = ""
 ) -> list[dict[str, Any]]:
-    """The verdicts of a study from its rows alone, as in claims.json: second edition, with the first beside it."""
+    """The verdicts of a study from its rows, as in claims.json: second edition, with the first beside it."""
     effects = {} if part is None else study.effects(part)
     first = {} if part is None else {name: Evidence(values) for name, values in study.first_effects(part).items()}
     rows = []
@@ -213,7 +213,7 @@ def judged(
 
 
 def _where() -> dict[str, Any]:
-    """Versions and class of hardware, nothing that names the machine."""
+    """Versions and hardware class, without anything that identifies the machine."""
     return {
         "versions": {
             "recombine": recombine.__version__,

@@ -1,4 +1,4 @@
-"""The fewest examples that reach a level: double until it is reached, then halve the interval.
+"""Search for the fewest examples that reach a level: double until it is reached, then bisect.
 
 found = bracket(lambda bumps: localization_with(bumps), most=495)
 found.below, found.reached          # the threshold lies above `below`, at or below `reached`
@@ -16,13 +16,13 @@ LEVEL = 0.9  # OOD localization that counts as generalizing (Liang et al. 2025, 
 
 @dataclass(frozen=True)
 class Bracket:
-    """Where a threshold lies: above `below` and at or below `reached`.
+    """The interval of a threshold: above `below`, and at or below `reached`.
 
     Attributes:
-        below: The largest number tried that did not suffice; `least` − 1 if even the least one sufficed.
-        reached: The smallest number tried that did; None if not even `most` did.
-        most: The budget.
-        tried: Number → score.
+            below: The largest number tried that did not suffice; `least` − 1 if even the smallest one sufficed.
+            reached: The smallest number tried that did suffice; None if not even `most` did.
+            most: The budget.
+            tried: Maps numbers to scores.
     """
 
     below: int
@@ -47,12 +47,12 @@ def bracket(
 ) -> Bracket:
     """Search for the smallest number with score ≥ level.
 
-    The score is taken to grow with the number; where it does not, the answer is one of its crossings.
+    The score is assumed to grow with the number. Where it does not, the result is one of its crossings.
 
     Args:
-        score: Number → score; called once per number.
-        most: No larger number is tried.
-        least: The smallest number that is tried.
+        score: Maps a number to its score; called once per number.
+        most: The largest number to try.
+        least: The smallest number to try.
         start: Where doubling starts.
         level: The score to reach, in (0, 1].
         resolution: Stop once the interval is narrower than this share of its upper end (or a single number).

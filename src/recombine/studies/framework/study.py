@@ -1,13 +1,13 @@
-"""What a study is, and how studies are found: every module of this package that has a `STUDY`.
+"""The definition of a study. Studies are found automatically: every module of this package that has a `STUDY`.
 
     STUDY = Study(
         key="superpositions", title="OOD outputs against sums of remembered ones", results=("R2",), claims=("C2",),
         version=1, configs=…, request=…, rows=…, plot=…, effects=…,
     )
 
-Runs are declared as configurations, so that the store trains each of them once however many studies look at it, and
-with them the diagnosis that each needs: the engine of a sweep computes it, and it is kept with the run. Rows read
-finished runs and kept diagnoses, and are saved; figures and verdicts come from the saved rows alone.
+Runs are declared as configurations, so that the store trains each of them once even if several studies use it. A study
+also declares the diagnosis that each run needs; the engine of a sweep computes it and stores it with the run. Rows are
+computed from finished runs and stored diagnoses and then saved. Figures and verdicts use only the saved rows.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ FirstEffects = Mapping[str, Mapping[int, float]]  # part of a claim ("C7.varianc
 
 
 class Runs:
-    """The finished runs of a study; those that failed are None.
+    """The finished runs of a study. Runs that failed are None.
 
     Args:
-        store: Where they are.
-        failed: Id → why, of runs that could not be trained.
-        undiagnosed: Id → why, of finished runs whose diagnosis failed.
+            store: Store of the runs.
+            failed: Maps ids of runs that could not be trained to the reason.
+            undiagnosed: Maps ids of finished runs whose diagnosis failed to the reason.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class Runs:
         self.store, self.failed, self.undiagnosed = store, dict(failed or {}), dict(undiagnosed or {})
 
     def get(self, config: RunConfig) -> StoredRun | None:
-        """The run of a configuration, read afresh so that nothing piles up in memory; None if there is none.
+        """The run of a configuration, or None. It is read again each time, so that nothing accumulates in memory.
 
-        One that cannot be read counts as none: a search then asks for it, and it is trained again.
+        A run that cannot be read counts as missing: a search then requests it, and it is trained again.
         """
         if config.hash in self.failed or not self.store.is_finished(config):
             return None
@@ -65,17 +65,17 @@ class Runs:
             return None
 
     def labelled(self, wanted: Mapping[Any, RunConfig]) -> Iterator[tuple[Any, StoredRun]]:
-        """(label, run) of all that are finished."""
+        """(label, run) of all finished runs."""
         for label, config in wanted.items():
             run = self.get(config)
             if run is not None:
                 yield label, run
 
     def diagnosis(self, run: StoredRun) -> Diagnosis:
-        """What is kept with a run.
+        """The stored diagnosis of a run.
 
         Raises:
-            NotComputable: if its diagnosis failed.
+                NotComputable: If its diagnosis failed.
         """
         if run.id in self.undiagnosed:
             raise NotComputable(Missing.DEGENERATE, self.undiagnosed[run.id])
@@ -84,54 +84,59 @@ class Runs:
 
 @contextlib.contextmanager
 def record_undiagnosed(part: PartResult, what: str) -> Iterator[None]:
-    """Go on without a run that cannot be diagnosed (a network whose units all died): the part says which and why.
+    """Skip a run that cannot be diagnosed (such as a network whose units all died), and record it with the reason.
 
-    That is a failure, unlike what `part.missing` tells: a search that ended without a number found what there is.
+    This counts as a failure, unlike the entries of `part.missing`: a search that ends without a number is a result.
     """
     try:
         yield
-    except StoreError:  # damaged files say nothing about the network
+    except StoreError:  # damaged files are not a property of the network
         raise
     except (InputError, NotComputable) as error:
         part.facts.setdefault(UNDIAGNOSED, {})[what] = f"it cannot be diagnosed: {error}"
 
 
 def undiagnosed(part: PartResult) -> dict[str, str]:
-    """Run → why, of those left out by `record_undiagnosed`."""
+    """Map the runs that `record_undiagnosed` skipped to the reasons."""
     return dict(part.facts.get(UNDIAGNOSED, {}))
 
 
 def no_request(profile: Profile, config: RunConfig) -> DiagnosisRequest | None:
-    """A study that reads nothing but scores."""
+    """For studies that read only scores."""
     return None
 
 
 def nothing_more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
-    """A study whose runs are all known beforehand."""
+    """For studies that declare all of their runs beforehand."""
     return []
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """One result, or a family of results that look at the same runs.
+    """One result, or several results that use the same runs.
 
     Attributes:
-        key: Its name in files; lower case.
-        title: What it shows, in a line.
-        results: The results of the paper it makes, "R4".
-        claims: The claims it decides, "C4"; each claim is decided by one study. Side results decide none.
-        version: Raised when rows change their meaning, so that saved ones are computed again.
-        configs: (profile, seeds) → the runs it needs.
-        request: (profile, run) → the diagnosis it reads of that run, or None.
-        rows: (runs, profile, seeds) → a part named like the study: tables, arrays and facts. Runs that failed are
-            simply not there; those that cannot be diagnosed are left out by `record_undiagnosed`.
-        plot: What was saved → figures by name, "R05_factorization". Must not need runs, and must do with what is there
-            if some failed; not called if all did.
-        effects: What was saved → evidence for the parts of its claims, second edition.
-        first_effects: The same for the first edition: part of a claim → seed → number.
-        more: (profile, seeds, runs) → all further runs that what is finished calls for; asked again until there are no
-            new ones (searches).
-        more_expected: (profile, seeds) → runs like those that `more` will ask for, about as many; for estimates.
+            key: Name in files; lower case.
+            title: One-line description.
+            results: The results of the paper that it reproduces, such as "R4".
+            claims: The claims that it decides, such as "C4". Each claim is decided by one study. Side results decide
+            none.
+            version: Incremented when rows change their meaning, so that saved ones are computed again.
+            configs: (profile, seeds) → the runs it needs.
+            request: (profile, run) → the diagnosis it reads for that run, or None.
+            rows: (runs, profile, seeds) → a part named like the study: tables, arrays and facts. Failed runs are
+            absent;
+                runs that cannot be diagnosed are skipped with `record_undiagnosed`.
+            plot: Saved rows → figures by name, such as "R05_factorization". It must not need runs, and must work if
+            some
+                runs failed. It is not called if all failed.
+            effects: Saved rows → evidence for the parts of its claims, second edition.
+            first_effects: The same for the first edition: part of a claim → seed → number.
+            more: (profile, seeds, runs) → all further runs that the finished ones require. It is called again until
+            there
+                are no new ones (searches).
+            more_expected: (profile, seeds) → runs similar to those that `more` will request, about as many; for
+            estimates.
     """
 
     key: str
@@ -152,11 +157,11 @@ class Study:
         assert re.fullmatch(r"[a-z][a-z_]*", self.key), self.key
 
 
-STUDIES = Catalogue[Study]("study")  # those of plug-ins
+STUDIES = Catalogue[Study]("study")  # studies of plug-ins
 
 
 def discover() -> dict[str, Study]:
-    """All studies by key, in the order of their first result; those of plug-ins come last."""
+    """All studies by key, ordered by their first result. Studies of plug-ins come last."""
     from recombine.studies import paper, side
 
     found: dict[str, Study] = {}
@@ -173,16 +178,16 @@ def discover() -> dict[str, Study]:
 
 
 def natural(name: str) -> tuple[str, int]:
-    """Sort key of "R2" and "R10"."""
+    """Sort key that orders "R2" before "R10"."""
     number = re.sub(r"\D", "", name)
     return re.sub(r"\d", "", name), int(number or 0)
 
 
 def select(words: Iterable[str], studies: Mapping[str, Study]) -> list[Study]:
-    """The studies that make the results, decide the claims or have the names given; all of them for "all" or nothing.
+    """Select studies by results, claims or names. "all" or no words select all of them.
 
     Raises:
-        InputError: for a word that is none of these; the valid ones are listed.
+        InputError: For an unknown word; the message lists the valid ones.
     """
     words = [word.strip() for text in words for word in text.split(",") if word.strip()]
     known: dict[str, list[str]] = {}

@@ -1,8 +1,8 @@
-"""Which numbers training gives: a digest of the weights of tiny networks after a few steps, to three digits.
+"""Identifies the numerical results of training by a digest of the weights of tiny networks after a few steps.
 
 Rows of several runs are comparable only if all runs were trained by code that gives the same numbers up to rounding. A
-digest of the sources would change with every comment; this one changes if the recipe, the initial weights, the order of
-the examples or the derivatives do.
+digest of the sources would change with every comment. This digest, which uses three significant digits, changes only
+with the recipe, the initial weights, the order of the examples or the derivatives.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from recombine.runs.config import RunConfig
 from recombine.runs.train import train_seeds
 
 SMALL = ("scene.factors.x=6", "scene.factors.y=6", "holdout.kind=centre", "holdout.lo=2", "holdout.hi=3")
-NETWORKS = (  # one of every way of training that the studies have
+NETWORKS = (  # one for every way of training in the studies
     ("encoding.kind=bump", "decoder.kind=cnn", "decoder.depth=2", "decoder.width=3", "training.steps=4"),
     ("encoding.kind=ramp", "decoder.kind=mlp", "decoder.depth=2", "decoder.width=4", "training.kind=paper",
      "training.epochs=1", "training.steps=4"),
@@ -28,7 +28,7 @@ NETWORKS = (  # one of every way of training that the studies have
 
 @cache
 def training_code() -> str:
-    """Sixteen hexadecimal digits; takes a fraction of a second, once per process."""
+    """Sixteen hexadecimal digits. Takes a fraction of a second, once per process."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     total = hashlib.sha256()

@@ -1,14 +1,14 @@
 """Verdicts on claims from one number per seed, in two editions.
 
 Second edition (`judge`): each part is tested in both directions, one-sided at α = 0.025 after Holm's correction over
-the parts of its claim (those that decide the claim, and those reported beside it, each on their own). A part is
-*reproduced* if the number is significantly on the side asked for, *not reproduced* if it is significantly on the other
-side, *inconclusive* otherwise. First edition (`judge_by_intervals`): the 95 % Student interval of the mean must lie
-wholly on one side of the threshold.
+the parts of its claim (the deciding parts and the additional ones separately). A part is *reproduced* if the number is
+significantly on the claimed side, *not reproduced* if it is significantly on the other side, and *inconclusive*
+otherwise. First edition (`judge_by_intervals`): the 95 % Student interval of the mean must lie entirely on one side of
+the threshold.
 
-In both a claim is reproduced if all deciding parts are, not reproduced if any of them is not. A part is inconclusive
-if a seed is missing, or if more than a quarter of the seeds had to be left out because they never learnt; a claim is
-inconclusive if a run or its study failed. Seeds differ in initial weights, drawn examples and order.
+In both editions, a claim is reproduced if all deciding parts are, and not reproduced if any of them is not. A part is
+inconclusive if a seed is missing, or if more than a quarter of the seeds were left out because they never learnt. A
+claim is inconclusive if a run or its study failed. Seeds determine initial weights, drawn examples and their order.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from recombine.studies.framework.claims import Claim, ClaimPart, Test
 from recombine.studies.framework.growth import GrowthFit
 from recombine.studies.framework.inference import ALPHA, Tested, holm, mean_interval, mean_test, sign_test
 
-MOST_LEFT_OUT = 0.25  # share of the seeds that may have failed to learn
+MOST_LEFT_OUT = 0.25  # maximum share of seeds that failed to learn
 
 
 class Outcome(StrEnum):
-    """What became of a claim or of a part of it."""
+    """The verdict on a claim or on a part of it."""
 
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"
@@ -36,12 +36,12 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found for a part of a claim.
+    """The evidence for a part of a claim.
 
     Attributes:
-        values: Seed → number.
-        left_out: Seed → why its network does not count, such as that it never learnt.
-        fit: A model fitted to all seeds at once, in place of the numbers.
+            values: Maps seeds to numbers.
+            left_out: Maps seeds that do not count to the reason, for example that a network never learnt.
+            fit: A model fitted to all seeds jointly, instead of the numbers.
     """
 
     values: Mapping[int, float] = field(default_factory=dict)
@@ -49,23 +49,23 @@ class Evidence:
     fit: GrowthFit | None = None
 
 
-Effects = Mapping[str, Evidence]  # "C7.variance_much" → what was found
+Effects = Mapping[str, Evidence]  # "C7.variance_much" → evidence
 
 
 @dataclass(frozen=True)
 class PartVerdict:
-    """A part of a claim and what became of it.
+    """A part of a claim with its verdict.
 
     Attributes:
-        part: What was asked.
-        outcome: The verdict.
-        effects: Seed → number.
-        estimate: Mean, median or fitted number; NaN without any.
-        low, high: Its 95 % interval; NaN with fewer than two seeds.
-        p_for, p_against: p-values of being on the side asked for and on the other side, after correction; NaN in the
-            first edition.
-        left_out: Seed → why it does not count.
-        reason: Why it could not be told; empty if it could, or if the number lies too near to the threshold.
+            part: The part.
+            outcome: The verdict.
+            effects: Maps seeds to numbers.
+            estimate: Mean, median or fitted number; NaN without any.
+            low, high: Its 95 % interval; NaN with fewer than two seeds.
+            p_for, p_against: Corrected p-values for lying on the claimed side and on the other side; NaN in the first
+                edition.
+            left_out: Maps seeds that do not count to the reason.
+            reason: Why the part is undecided; empty if it is decided, or if the number is too close to the threshold.
     """
 
     part: ClaimPart
@@ -81,7 +81,7 @@ class PartVerdict:
 
     @property
     def margin(self) -> float:
-        """How far the estimate lies beyond the threshold, in half widths of the interval; −∞ if it cannot be told."""
+        """Distance of the estimate beyond the threshold, in half widths of the interval; −∞ if it is unknown."""
         if self.reason or not math.isfinite(self.estimate) or math.isnan(self.low):
             return -math.inf
         threshold = self.part.threshold
@@ -115,12 +115,12 @@ class PartVerdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and what became of it.
+    """A claim with its verdict.
 
     Attributes:
-        claim: What was claimed.
-        parts: Its parts.
-        failure: The runs or the study that failed; empty if none did.
+            claim: The claim.
+            parts: Its parts.
+            failure: The runs or the study that failed; empty if none did.
     """
 
     claim: Claim
@@ -139,13 +139,13 @@ class Verdict:
 
     @property
     def deciding(self) -> PartVerdict:
-        """The weakest part: that of the least margin among the deciding ones that have the claim's verdict."""
+        """The weakest part: the one with the smallest margin among the deciding ones that have the claim's verdict."""
         deciding = [part for part in self.parts if part.part.decides]
         agreeing = [part for part in deciding if part.outcome == self.outcome]
         return min(agreeing or deciding, key=lambda part: part.margin)
 
     def to_json(self) -> dict[str, Any]:
-        """As in claims.json: the numbers at the top are those of the part that decides."""
+        """As in claims.json. The numbers at the top level are those of the deciding part."""
         decided = self.deciding.to_json()
         top = {key: decided[key] for key in ("statistic", "interval", "n_seeds", "threshold", "direction", "reason")}
         if self.failure:
@@ -161,14 +161,14 @@ class Verdict:
 
 
 def judge(claim: Claim, effects: Effects, seeds: Sequence[int], reason: str = "", failure: str = "") -> Verdict:
-    """Second edition: test every part, correct for their number, decide.
+    """Second edition: test every part, correct for their number, and decide.
 
     Args:
-        claim: Which one.
-        effects: "C7.variance_much" → what was found.
-        seeds: All seeds that should be there.
-        reason: Why numbers may be missing though nothing failed, to be told with the verdict.
-        failure: The runs or the study that failed; the claim is inconclusive then.
+        claim: The claim.
+        effects: Evidence by part, such as "C7.variance_much".
+        seeds: All expected seeds.
+        reason: Why numbers may be missing although nothing failed; reported with the verdict.
+        failure: The runs or the study that failed, which makes the claim inconclusive.
     """
     why = "; ".join(text for text in (failure, reason) if text)
     found = [_tested(part, effects.get(f"{claim.id}.{part.name}", Evidence()), seeds, why) for part in claim.parts]
@@ -186,7 +186,7 @@ def judge(claim: Claim, effects: Effects, seeds: Sequence[int], reason: str = ""
 
 
 def _tested(part: ClaimPart, evidence: Evidence, seeds: Sequence[int], why: str) -> PartVerdict:
-    """The part with its p-values before correction; 1 where it cannot be told."""
+    """The part with its p-values before correction; 1 if it cannot be tested."""
     known, reason = _known(part, evidence, seeds, why)
     left_out = {seed: told for seed, told in evidence.left_out.items() if seed in seeds}
     estimate, low, high, p_for, p_against = _test(part, evidence.fit, list(known.values()))
@@ -218,7 +218,7 @@ def _test(part: ClaimPart, fit: GrowthFit | None, values: list[float]) -> tuple[
 def judge_by_intervals(
     claim: Claim, effects: Effects, seeds: Sequence[int], reason: str = "", failure: str = ""
 ) -> Verdict:
-    """First edition: hold the 95 % Student interval of every part against its threshold. Arguments as in `judge`."""
+    """First edition: compare the 95 % Student interval of every part with its threshold. Arguments as in `judge`."""
     why = "; ".join(text for text in (failure, reason) if text)
     parts = []
     for part in claim.parts:
@@ -230,7 +230,7 @@ def judge_by_intervals(
 
 
 def _side(part: ClaimPart, low: float, high: float) -> Outcome:
-    """Which side of the threshold the whole interval lies on."""
+    """The side of the threshold on which the whole interval lies."""
     if isinstance(part.threshold, tuple):
         least, most = part.threshold
         inside, outside = least < low and high < most, high < least or low > most
@@ -241,7 +241,7 @@ def _side(part: ClaimPart, low: float, high: float) -> Outcome:
 
 
 def _known(part: ClaimPart, evidence: Evidence, seeds: Sequence[int], why: str) -> tuple[dict[int, float], str]:
-    """The numbers of the seeds asked for, and why they do not suffice; empty if they do."""
+    """The numbers of the expected seeds, and why they do not suffice; empty if they do."""
     known = {seed: float(v) for seed, v in evidence.values.items() if seed in seeds and math.isfinite(v)}
     left_out = [seed for seed in seeds if seed in evidence.left_out and seed not in known]
     lacking = [seed for seed in seeds if seed not in known and seed not in left_out]

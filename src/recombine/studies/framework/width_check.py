@@ -1,8 +1,8 @@
-"""Does a number depend on the width of the networks? Some seeds are trained again at another width.
+"""Checks whether a number depends on the width of the networks, by training some seeds at another width.
 
-Where a claim is decided by narrow networks to save time, the study trains some of its seeds at the profile's full width
-too. Its rows have both, told apart by the column `width`; verdicts rest on the narrow ones alone, and the table
-`width_check` holds the two against each other.
+If a claim is decided by narrow networks to save time, the study also trains some of its seeds at the profile's full
+width. Its rows contain both, distinguished by the column `width`. Verdicts use only the narrow networks, and the table
+`width_check` compares the two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TABLE = "width_check"
 
 
 def at_width(part: PartResult, width: int, keep: Callable[[Row], bool] = lambda row: True) -> PartResult:
-    """The rows of networks of one width, of those to keep; the table `width_check` stays behind."""
+    """The rows of networks of one width that `keep` selects, without the table `width_check`."""
     tables = {
         name: [row for row in rows if row["width"] == width and keep(row)]
         for name, rows in part.tables.items()
@@ -38,13 +38,13 @@ def width_check(
     wide: int,
     keep: Callable[[Row], bool] = lambda row: True,
 ) -> list[dict[str, Any]]:
-    """Every part of a claim at both widths, for the seeds that were trained at both.
+    """Compare every part of a claim at both widths, for the seeds that were trained at both.
 
     Args:
         part: Rows of both widths.
-        effects: Rows → evidence.
+        effects: Computes the evidence from rows.
         narrow, wide: The widths.
-        keep: Which rows of narrow networks have a counterpart.
+        keep: Selects the rows of narrow networks that have a counterpart.
     """
     if narrow == wide:
         return []
@@ -63,7 +63,7 @@ def width_check(
 
 
 def _beyond(part: ClaimPart, number: float) -> bool:
-    """Whether a number lies on the side that is asked for."""
+    """Whether a number lies on the claimed side."""
     if isinstance(part.threshold, tuple):
         return part.threshold[0] < number < part.threshold[1]
     return number > part.threshold if part.direction == "above" else number < part.threshold

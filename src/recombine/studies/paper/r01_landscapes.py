@@ -1,4 +1,4 @@
-"""R1: four encodings, two hold-outs: where each decoder fails, and what it draws there. Decides C1."""
+"""R1: where decoders with four encodings fail under two hold-outs, and what they draw there. Decides C1."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN_ID, SHOWN_OOD = 2, 5
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, str, int], RunConfig]:
-    """(hold-out, code, seed) → run."""
+    """Map (hold-out, code, seed) to runs."""
     return {
         (holdout, code, seed): cnn(profile, code, profile.standard_depth, seed, holdout)
         for holdout in HOLDOUTS
@@ -33,7 +33,7 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, str, int],
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """Scores of every run; mean error of every cell; pictures of the first seed."""
+    """Scores of every run, mean error of every cell, and pictures of the first seed."""
     from recombine.scoring.outputs import render
 
     found = PartResult("landscapes", {"scores": []}, facts={"configs": {}, "seed_shown": min(seeds)})
@@ -52,7 +52,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Per hold-out: the landscapes of all codes, and their outputs for the same cells."""
+    """For each hold-out, draw the error landscapes of all codes and their outputs for the same cells."""
     from recombine.plotting.images import comparison
 
     figures = {}
@@ -64,7 +64,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
         for code in codes:
             found = [100 * row["ood_localization"] for row in scores if row["code"] == code]
             titles[CODE_LABELS[code]] = (
-                f"{CODE_LABELS[code]}: right place for\n{np.mean(found):.0f} % [{min(found):.0f}, {max(found):.0f}] "
+                f"{CODE_LABELS[code]}: correct place for\n{np.mean(found):.0f} % [{min(found):.0f}, {max(found):.0f}] "
                 "of unseen pairs"
             )
         figure = comparison(

@@ -1,4 +1,4 @@
-"""R2: is the output for an unseen pair a sum of remembered outputs? Both sides of the test, two codes. Decides C2."""
+"""R2: is the output for an unseen pair a sum of training outputs? Both sides of the test, two codes. Decides C2."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BINS = np.linspace(-1, 1, 41)
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """Medians over OOD cells of every run and side, histograms of the cosines, pictures of the first seed."""
+    """Medians over the OOD cells of every run and side, histograms of the cosines, and pictures of the first seed."""
     found = PartResult("superpositions", {"medians": [], "free_weights": []}, facts={"configs": {}})
     for (code, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({code}, seed {seed})"):
@@ -53,7 +53,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
-    """(code, seed) → a CNN of the standard depth, centre held out."""
+    """Map (code, seed) to a CNN of the standard depth with the centre held out."""
     return {(code, seed): cnn(profile, code, profile.standard_depth, seed) for code in CODES for seed in seeds}
 
 
@@ -67,13 +67,13 @@ def _add_histograms(found: PartResult, code: str, tests: PartResult) -> None:
 
 
 def _add_pictures(found: PartResult, code: str, diagnosis: Diagnosis) -> None:
-    """Both sides, the mean not taken off. Those of the input side are put together from outputs of mean codes."""
+    """Add pictures of both sides, without subtracting the mean. The input side uses the outputs of mean codes."""
     part = diagnosis["superposition"]
     pictures = part.by_layer("pictures")
     for name in ("cells", "truth", "output", "superposition", "parts"):
         found.arrays[f"{name}/{code}/output"] = pictures[name]
     alone = part.by_layer("mean codes")
-    if not alone:  # the mean of ramp codes is just another coordinate
+    if not alone:  # the mean of ramp codes is just another position
         return
     cells = pictures["cells"]
     where = diagnosis.space.coordinates(_tensor(cells)).numpy()
@@ -86,7 +86,7 @@ def _add_pictures(found: PartResult, code: str, diagnosis: Diagnosis) -> None:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Per code and side the panels; the cosines of all cells and seeds."""
+    """Draw the panels of every code and side, and the cosines of all cells and seeds."""
     figures = {}
     for key in [name.partition("/")[2] for name in part.arrays if name.startswith("cells/")]:
         code, _, side = key.partition("/")
@@ -108,7 +108,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
             lines,
             places,
             [True] * len(cells),
-            f"{CODE_LABELS[code]}, {side} side, one seed; unseen pairs (x, y)\nthe two parts are scaled to equal peaks",
+            f"{CODE_LABELS[code]}, {side} side, one seed; unseen pairs (x, y)\nboth parts are scaled to equal peaks",
         )
     figures["R02_cosines"] = _cosines(part)
     return figures
@@ -144,7 +144,7 @@ def _cosines(part: PartResult) -> Figure:
             ax.step(middles, counts, where="mid", color=colour, label=label, **style)
         tidy(ax)
         ax.set_title(CODE_LABELS[code], fontsize=10)
-        ax.set_xlabel("cosine, mean ID output taken off", fontsize=SMALL)
+        ax.set_xlabel("cosine, mean ID output subtracted", fontsize=SMALL)
         ax.set_xlim(-0.5, 1)
     axes[0].set_ylabel(f"OOD cells of {seeds_note(row['seed'] for row in part.rows)}", fontsize=SMALL)
     axes[-1].legend(frameon=False, fontsize=7, loc="upper right")
@@ -162,7 +162,7 @@ def first_effects(part: PartResult) -> FirstEffects:
 
 
 def effects(part: PartResult) -> Effects:
-    """Free weights against their controls, and equal weights, per code."""
+    """Free weights compared with their controls, and equal weights, for every code."""
     found: dict[str, Evidence] = {}
     equal = {
         (row["code"], row["seed"]): row["energy"] for row in part.rows if row["side"] == "output" and row["centred"]

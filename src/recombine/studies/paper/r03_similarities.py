@@ -1,4 +1,4 @@
-"""R3 and R11: which trained outputs do the unseen ones resemble, and does K_bin say so? Decides C3."""
+"""R3 and R11: which training outputs do unseen outputs resemble, and does K_bin predict them? Decides C3."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REQUEST = DiagnosisRequest(parts=("kernels", "kernel_references"))
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """Agreement with K_bin of every run and similarity; the Gram matrices of the first seed."""
+    """Agreement of every run and similarity with K_bin, and the Gram matrices of the first seed."""
     found = PartResult("similarities", {"agreement": []}, facts={"configs": {}, "n_id": {}, "references": {}})
     for (code, seed), run in runs.labelled(two_codes(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({code}, seed {seed})"):
@@ -37,7 +37,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
             kernels = diagnosis["kernels"]
             about = {"code": code, "seed": seed, "run": run.id, **learning(run)}
             found.tables["agreement"] += [{**about, **row} for row in kernels.table("agreement")]
-            if not found.facts["references"]:  # the same for all runs: they share scene and hold-out
+            if not found.facts["references"]:  # the same for all runs, which share scene and hold-out
                 ends = diagnosis["kernel_references"].table("agreement")
                 found.facts["references"] = {row["similarity"]: [row["right"], row["superposed"]] for row in ends}
             if code not in found.facts["configs"]:
@@ -50,7 +50,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """R3: the OOD × ID block beside K_bin; R11: whole matrices."""
+    """R3: the OOD × ID block beside K_bin. R11: the whole matrices."""
     codes = list(part.facts["configs"])
     return {"R03_similarity": _blocks(part, codes), "R11_gram_matrices": _matrices(part, codes)}
 
@@ -66,7 +66,7 @@ def _blocks(part: PartResult, codes: list[str]) -> Figure:
         block = part.arrays[f"gram/{code}/cosine"][n_id:, :n_id].astype(np.float32)
         picture = ax.imshow(block, cmap="magma", interpolation="antialiased", aspect="auto", vmin=0,
                             vmax=float(np.nanquantile(block, 0.99)))  # fmt: skip
-        figure.colorbar(picture, ax=ax, shrink=0.8).set_label("cosine, cut at its 99 % quantile", fontsize=SMALL)
+        figure.colorbar(picture, ax=ax, shrink=0.8).set_label("cosine, clipped at its 99 % quantile", fontsize=SMALL)
         ax.set_title(f"{CODE_LABELS[code]}, cosine\n{_agreed(part, code, 'cosine')}", fontsize=9)
     code = codes[0]
     n_id, cells = part.facts["n_id"][code], torch.from_numpy(part.arrays[f"cells/{code}"])
@@ -110,7 +110,7 @@ def _matrices(part: PartResult, codes: list[str]) -> Figure:
             ax.set_title(f"{title}\nOOD × ID: {_agreed(part, code, similarity)}", fontsize=9)
     figure.supxlabel(
         f"all outputs, ID first; matrices of one seed, r: mean and range of {_seeds(part)} (of −distance for L2); "
-        "scales cut to 1–99 % quantiles",
+        "scales clipped to 1–99 % quantiles",
         fontsize=SMALL,
     )
     return figure
@@ -127,7 +127,7 @@ def _divide(ax: Axes, n_id: int, count: int) -> None:
 
 
 def first_effects(part: PartResult) -> FirstEffects:
-    """Of the cosine similarity."""
+    """Evidence from the cosine similarity."""
     by_code: dict[str, dict[int, dict[str, Any]]] = {code: {} for code in TWO_CODES}
     for row in part.rows:
         if row["similarity"] == "cosine":
@@ -140,7 +140,7 @@ def first_effects(part: PartResult) -> FirstEffects:
 
 
 def effects(part: PartResult) -> Effects:
-    """Agreement between that of right outputs (0) and of perfect superpositions (1)."""
+    """Agreement on a scale from correct outputs (0) to perfect superpositions (1)."""
 
     def agreed(rows: Rows, code: str, similarity: str = "overlap") -> float:
         right, perfect = part.facts["references"][similarity]

@@ -1,4 +1,4 @@
-"""R4 and R5: what happens to the factors from layer to layer of CNNs. Decides C4 and C5."""
+"""R4 and R5: how the representation of the factors changes across the layers of CNNs. Decides C4 and C5."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FACTORIZATIONS = {
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int, int], RunConfig]:
-    """(width, code, depth, seed) → run; some seeds and depths also at the profile's full width."""
+    """Map (width, code, depth, seed) to runs. Some seeds and depths are also trained at the profile's full width."""
     found = {
         (profile.inner_width, code, depth, seed): inner_cnn(profile, code, depth, seed)
         for code in TWO_CODES
@@ -61,7 +61,7 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int, 
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """A row per layer of every run, one per run that says whether it has learnt, and the check of the width."""
+    """One row per layer of every run, one row per run that says whether it has learnt, and the width check."""
     facts = {"width": profile.inner_width}
     found = PartResult("layers", {"layers": [], "runs": []}, facts=facts)
     for (width, code, depth, seed), run in runs.labelled(wanted(profile, seeds)):
@@ -77,7 +77,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Probes and factorization by layer and depth."""
+    """Plot probes and factorization by layer and depth."""
     part = at_width(part, part.facts["width"])
     seeds = seeds_note(row["seed"] for row in part.rows)
     return {
@@ -87,7 +87,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
 
 
 def _panels(part: PartResult, columns: dict[str, str], title: str, least: float | None) -> Figure:
-    """A line of panels per code, one panel per way of scoring."""
+    """One row of panels per code and one panel per kind of score."""
     from recombine.plotting.style import new_figure
 
     figure = new_figure(3.1 * len(columns), 2.6 * len(TWO_CODES) + 0.4)
@@ -106,7 +106,7 @@ def _panels(part: PartResult, columns: dict[str, str], title: str, least: float 
         bottom, top = axes[0, 0].get_ylim()
         axes[0, 0].set_ylim(max(bottom, least - 0.05), max(top, 1.03))
     axes[0, 0].legend(frameon=False, fontsize=7, loc="lower left")
-    figure.suptitle(title + (f"; below {least:g} cut off" if cut else ""), fontsize=10)
+    figure.suptitle(title + (f"; clipped below {least:g}" if cut else ""), fontsize=10)
     return figure
 
 
@@ -134,7 +134,7 @@ def effects(part: PartResult) -> Effects:
 
 
 def _effects(part: PartResult) -> Effects:
-    """The same of networks of one width."""
+    """The same for networks of one width."""
     depths, networks = _networks(part)
     groups = {seed: [row for row in part.table("runs") if row["seed"] == seed] for seed in networks}
     least = max((row["layer"] for n in networks.values() for row in before_output(n["ramp", depths[0]])), default=0)

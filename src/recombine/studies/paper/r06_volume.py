@@ -1,4 +1,4 @@
-"""R6: the volume element over the factor plane, layer by layer of a CNN. Decides C6."""
+"""R6: the volume element over the factor plane across the layers of a CNN. Decides C6."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int], RunConfig]:
-    """(width, code, seed) → a CNN of the standard depth; some seeds also at the profile's full width."""
+    """Map (width, code, seed) to a CNN of the standard depth. Some seeds are also trained at the full width."""
     depth = profile.standard_depth
     found = {
         (profile.inner_width, code, seed): inner_cnn(profile, code, depth, seed) for code in TWO_CODES for seed in seeds
@@ -36,7 +36,7 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int],
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """How the output's volume element departs from that of the true images, per run; maps of the first seed."""
+    """Deviation of each run's output volume element from that of the true images, and maps of the first seed."""
     found = PartResult("volume", {"warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
     found.facts["width"] = profile.inner_width
     for (width, code, seed), run in runs.labelled(wanted(profile, seeds)):
@@ -55,7 +55,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Maps of the volume element by layer, a line per code."""
+    """Draw maps of the volume element by layer, with one row per code."""
     configs = {CODE_LABELS[code]: config for code, config in part.facts["configs"].items()}
     if not configs:
         return {}
@@ -70,7 +70,7 @@ def effects(part: PartResult) -> Effects:
 
 
 def _effects(part: PartResult) -> Effects:
-    """The same of networks of one width."""
+    """The same for networks of one width."""
     return {
         f"C6.{code}": evidence(
             grouped([row for row in part.rows if row["code"] == code]),

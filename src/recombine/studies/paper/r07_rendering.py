@@ -1,6 +1,6 @@
-"""R7: what the penalties do to the factor-rendered decoder: its embeddings, its volume element, its errors.
+"""R7: the effect of the penalties on the embeddings, volume element and errors of the factor-rendered decoder.
 
-Four variants, without penalties, with entropy, with variance, with both (Liang et al. 2025, Sec. 5). Decides C7 and C8.
+It compares four variants: no penalty, entropy, variance, and both (Liang et al. 2025, Sec. 5). Decides C7 and C8.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "both": {**ENTROPY, **VARIANCE},
 }
 STYLES = {"none": (BLACK, "o"), "entropy": (ORANGE, "s"), "variance": (SKY, "^"), "both": (GREEN, "D")}
-# A one-hot code means something on the grid only, hence differences between neighbouring cells.
+# A one-hot code is only defined on the grid, hence the differences between neighbouring cells.
 REQUEST = DiagnosisRequest(parts=("geometry", "maps"), geometry=(DIFFERENCES,))
-COINCIDING = 0.03  # decades within which points of the scatter plot count as one
+COINCIDING = 0.03  # points of the scatter plot within this many decades count as one
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ SIZES = {
 
 
 def config(sizes: Shapes, variant: str, seed: int, *, stripes: bool = False) -> RunConfig:
-    """A run of the paper's low-rank setting with some of its penalties, and with all stripes beside the bumps."""
+    """A run of the paper's low-rank setting with some of its penalties, and optionally with all stripes."""
     return RunConfig.parse(
         [*square(sizes.side), *corner(sizes.side), "scene.sigma=1.5",
          "encoding.kind=onehot", "decoder.kind=rendered", "training.kind=low_rank",
@@ -71,12 +71,12 @@ def config(sizes: Shapes, variant: str, seed: int, *, stripes: bool = False) -> 
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
-    """(variant, seed) → run."""
+    """Map (variant, seed) to runs."""
     return {(variant, seed): config(profile.of(SIZES), variant, seed) for variant in VARIANTS for seed in seeds}
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """Errors, ranks, banding and roughness of every run; embeddings and maps of the first seed of each variant."""
+    """Errors, ranks, banding and roughness of every run, and embeddings and maps of each variant's first seed."""
     sizes = profile.of(SIZES)
     value = round(MIDDLE * sizes.side / 32)
     facts: dict[str, Any] = {"configs": {}, "epochs": sizes.epochs, "value": value}
@@ -103,7 +103,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Embeddings, maps of the volume element, errors of all runs."""
+    """Draw embeddings, maps of the volume element, and the errors of all runs."""
     shown = [variant for variant in VARIANTS if variant in part.facts["configs"]]
     config = part.facts["configs"][shown[0]]
     setting = (
@@ -122,7 +122,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
 
 
 def _scatter(rows: Sequence[dict[str, Any]], setting: str) -> Figure:
-    """OOD against ID error, a point per run, on logarithmic axes."""
+    """Plot OOD against ID error with one point per run, on logarithmic axes."""
     from recombine.plotting.style import new_figure
 
     figure = new_figure(4.6, 4.2)
@@ -143,13 +143,13 @@ def _scatter(rows: Sequence[dict[str, Any]], setting: str) -> Figure:
     ax.plot(ends, ends, color="0.6", linewidth=0.8, linestyle="--", label="OOD = ID")
     ax.set_xlabel("ID mean squared error")
     ax.set_ylabel("OOD mean squared error")
-    ax.set_title(f"factor-rendered decoder, one point per run (n ×: n points that coincide)\n{setting}", fontsize=8)
+    ax.set_title(f"factor-rendered decoder, one point per run (n ×: n coinciding points)\n{setting}", fontsize=8)
     ax.legend(fontsize=8)
     return figure
 
 
 def _coinciding(places: Sequence[tuple[float, float]]) -> list[tuple[tuple[float, float], int]]:
-    """Points that lie on one another, as one of them and their number."""
+    """Group points that coincide: one of them with their number."""
     logs = [(math.log10(x), math.log10(y)) for x, y in places]
     found, seen = [], set()
     for i, here in enumerate(logs):
@@ -185,7 +185,7 @@ def _embedding_figure(part: PartResult, variants: list[str]) -> Figure:
     for ax, factor in zip(axes[:, 0], factors):
         ax.set_ylabel(f"{factor} = {part.facts['value']}", fontsize=9)
     figure.supxlabel(
-        f"what one value of each factor draws, one seed; banding: mean over all values and "
+        f"map of one value of each factor, one seed; banding: mean over all values and "
         f"{seeds_note(row['seed'] for row in part.rows)} (1: a band along an image axis)",
         fontsize=SMALL,
     )
@@ -193,7 +193,7 @@ def _embedding_figure(part: PartResult, variants: list[str]) -> Figure:
 
 
 def first_effects(part: PartResult) -> FirstEffects:
-    """For seeds that have all four variants."""
+    """Effects for seeds that have all four variants."""
     found: dict[str, dict[int, float]] = {}
     for seed in sorted({row["seed"] for row in part.rows}):
         of = {row["variant"]: row for row in part.rows if row["seed"] == seed}
@@ -218,7 +218,7 @@ def first_effects(part: PartResult) -> FirstEffects:
 
 
 def effects(part: PartResult) -> Effects:
-    """Pairs of variants with the same seed, for seeds that have all four."""
+    """Differences between variants with the same seed, for seeds that have all four."""
 
     def log(rows: Rows, variant: str, column: str) -> float:
         return float(np.log10(next(row[column] for row in rows if row["variant"] == variant)))

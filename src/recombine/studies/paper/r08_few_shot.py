@@ -1,6 +1,6 @@
-"""R8: trained on all stripes and m bumps, what comes out for unseen pairs? Decides C9 and C10.
+"""R8: the outputs for unseen pairs after training on all stripes and m bumps. Decides C9 and C10.
 
-Forced rendering by data (Liang et al. 2025, Sec. 5). All numbers of bumps get the same number of steps.
+This is forced rendering by data (Liang et al. 2025, Sec. 5). All numbers of bumps get the same number of steps.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = 6
-MANY = 100  # the number of bumps that C10 looks at
+MANY = 100  # the number of bumps in C10
 REQUEST = DiagnosisRequest(parts=("conjunction",))
 
 
 @dataclass(frozen=True)
 class Shapes:
-    """N, the CNN, lengths of training in steps, and how many bumps, in numbers and as shares of all ID bumps.
+    """N, the CNN, training lengths in steps, and numbers of bumps, absolute and as shares of all ID bumps.
 
-    No bumps and the most bumps are trained for every length, everything else for the longest.
+    Runs without bumps and with the most bumps are trained for every length, all others for the longest.
 
-    `check_width` is a width at which the profile's check seeds are trained too, without bumps and with the most.
-    `recipe` replaces the `recommended` one of the studies on stripes.
+    `check_width` is a width at which the profile's check seeds are also trained, without bumps and with the most.
+    `recipe` replaces the `recommended` recipe of the studies on stripes.
     """
 
     side: int
@@ -94,9 +94,9 @@ def config(
     stripes: bool = True,
     held_out: Sequence[str] | None = None,
 ) -> RunConfig:
-    """A run on all stripes and so many bumps (None: all ID bumps), of the longest training unless said otherwise.
+    """A run on all stripes and this many bumps (None: all ID bumps), by default with the longest training.
 
-    The centre is held out unless `held_out` has other overrides.
+    The centre is held out unless `held_out` contains other overrides.
     """
     held = centre(sizes.side) if held_out is None else held_out
     return RunConfig.parse(
@@ -108,7 +108,7 @@ def config(
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, int, float | None, int, int], RunConfig]:
-    """(width, number of bumps, share of all ID bumps or None, steps, seed) → run."""
+    """Map (width, number of bumps, share of all ID bumps or None, steps, seed) to runs."""
     sizes = profile.of(SIZES)
     available = config(sizes, 0, 0).task().holdout.n_id
     shares = {round(share * available): share for share in sizes.shares}
@@ -126,12 +126,12 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, int, float
 
 
 def many(profile: Profile) -> int:
-    """How many bumps C10 looks at."""
+    """The number of bumps in C10."""
     return min(MANY, max(profile.of(SIZES).bumps))
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """A row per run; pictures of the first seed."""
+    """One row per run, and pictures of the first seed."""
     sizes = profile.of(SIZES)
     found = PartResult("few_shot", {"runs": []}, facts={"config": None, "many": many(profile), "width": sizes.width,
                                                             "lengths": list(sizes.lengths)})  # fmt: skip
@@ -158,7 +158,7 @@ def _scores(run: StoredRun, diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def _keep_pictures(found: PartResult, bumps: int, run: StoredRun) -> None:
-    """Truth, sum of the stripes and output for held-out cells spread evenly over the hold-out."""
+    """Store truth, sum of the stripes and output for cells spread evenly over the hold-out."""
     from recombine.scoring.outputs import render
 
     task = run.task
@@ -175,7 +175,7 @@ def _keep_pictures(found: PartResult, bumps: int, run: StoredRun) -> None:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """The data set, samples for numbers of bumps and for shares, scores by number of bumps."""
+    """Draw the data set, samples by number and by share of bumps, and scores by number of bumps."""
     if part.facts["config"] is None:
         return {}
     part = at_width(part, part.facts["width"])
@@ -190,7 +190,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
 
 
 def _samples(part: PartResult, labels: Mapping[int, str]) -> Figure:
-    """Truth, the sum of the stripes, and the outputs for some numbers of bumps, with the scores over seeds."""
+    """Draw the truth, the sum of the stripes, and the outputs for some numbers of bumps, with the scores over seeds."""
     from recombine.plotting.images import show_output
     from recombine.plotting.style import new_figure
 
@@ -203,7 +203,7 @@ def _samples(part: PartResult, labels: Mapping[int, str]) -> Figure:
         ]
         lines["\n".join([label, *notes])] = part.arrays[f"outputs/{m}"]
     places = part.arrays["places"]
-    brightest = max(1.0, *(float(images.max()) for images in lines.values()))  # where stripes cross they add up to 2
+    brightest = max(1.0, *(float(images.max()) for images in lines.values()))  # crossing stripes add up to 2
     figure = new_figure(1.15 * len(places) + 2.4, 1.25 * len(lines) + 0.7)
     axes = figure.subplots(len(lines), len(places), squeeze=False)
     for line, (label, images) in enumerate(lines.items()):
@@ -212,9 +212,9 @@ def _samples(part: PartResult, labels: Mapping[int, str]) -> Figure:
             show_output(axes[line, column], images[column], text, held_out=True, tone=Tone(high=brightest))
         axes[line, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=SMALL)
     figure.supxlabel(
-        f"pairs never seen in training, outputs of seed {part.facts['seed']}; scores: median [least, most] of "
-        f"{seeds_note(row['seed'] for row in part.rows)}\nbrightness 0 … {brightest:.2f} (the brightest pixel shown) "
-        "on one scale, as its square root",
+        f"pairs never seen in training, outputs of seed {part.facts['seed']}; scores: median [minimum, maximum] of "
+        f"{seeds_note(row['seed'] for row in part.rows)}\none brightness scale from 0 to the brightest pixel "
+        f"({brightest:.2f}), shown as its square root",
         fontsize=SMALL,
     )
     return figure
@@ -225,7 +225,7 @@ def _spread(numbers: Sequence[float]) -> str:
 
 
 def _data_set(part: PartResult) -> Figure:
-    """Some of the stripes, some bumps, and where the bumps may lie."""
+    """Draw some of the stripes, some bumps, and the allowed positions of bumps."""
     from recombine.plotting.grids import hold_out, outline
     from recombine.plotting.images import show_output
     from recombine.plotting.style import new_figure
@@ -262,7 +262,7 @@ def _curves(part: PartResult) -> Figure:
     figure = new_figure(4.6, 3.3)
     ax = figure.subplots()
     ordered = sorted(_longest(part), key=lambda row: row["bumps"])
-    lines = {"ood_localization": "right place", "composed": "cosine with the bump",
+    lines = {"ood_localization": "correct place", "composed": "cosine with the bump",
              "additive": "cosine with the sum of stripes"}  # fmt: skip
     for (column, label), colour, marker in zip(lines.items(), COLOURS, "os^"):
         over_seeds(ax, ordered, "bumps", column, colour=colour, marker=marker, label=label)
@@ -275,7 +275,7 @@ def _curves(part: PartResult) -> Figure:
     ax.set_xlim(-1, 1.15 * max(ticks))
     ax.set_ylim(0, 1.03)
     tidy(ax)
-    ax.set_xlabel("bumps beside all stripes", fontsize=9)
+    ax.set_xlabel("number of bumps in addition to all stripes", fontsize=9)
     ax.set_ylabel(f"unseen pairs, mean and range of {seeds_note(r['seed'] for r in ordered)}", fontsize=SMALL)
     ax.legend(frameon=False, fontsize=7, loc="lower right")
     return figure
@@ -287,13 +287,13 @@ def _longest(part: PartResult) -> Rows:
 
 
 def _over_time(part: PartResult) -> Figure:
-    """Both cosines and localization against the length of training, a panel per number of bumps."""
+    """Plot both cosines and localization against training length, with one panel per number of bumps."""
     from recombine.plotting.style import new_figure
 
     counts = sorted({row["bumps"] for row in part.rows if row["steps"] == part.facts["lengths"][0]})
     figure = new_figure(2.5 * len(counts) + 0.6, 3.0)
     axes = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
-    lines = {"ood_localization": "right place", "composed_median": "cosine with the bump",
+    lines = {"ood_localization": "correct place", "composed_median": "cosine with the bump",
              "additive_median": "cosine with the sum of stripes"}  # fmt: skip
     for ax, bumps in zip(axes, counts):
         ordered = sorted((row for row in part.rows if row["bumps"] == bumps), key=lambda row: row["steps"])
@@ -313,13 +313,13 @@ def _over_time(part: PartResult) -> Figure:
 
 
 def effects(part: PartResult) -> Effects:
-    """Curves over the length of training (C9) and over the number of bumps (C10)."""
+    """Curves over the training length (C9) and over the number of bumps (C10)."""
     own = at_width(part, part.facts["width"])
     return _evidence(own, {**_at_the_end(own), **_curves_of(own)})
 
 
 def _longest_effects(part: PartResult) -> Effects:
-    """The parts that need nothing but the longest training without bumps and with the most."""
+    """The parts that need only the longest training, without bumps and with the most."""
     return _evidence(part, _at_the_end(part))
 
 
@@ -368,7 +368,7 @@ def _curves_of(part: PartResult) -> Numbers:
 
 
 def _evidence(part: PartResult, numbers: Numbers) -> Effects:
-    """For seeds that have all their runs."""
+    """Evidence from seeds that have all their runs."""
     longest = part.facts["lengths"][-1]
     runs_per_seed = max((len(rows) for rows in grouped(part.rows).values()), default=0)
     groups = grouped(part.rows, lambda rows: len(rows) == runs_per_seed)
@@ -376,12 +376,12 @@ def _evidence(part: PartResult, numbers: Numbers) -> Effects:
 
 
 def _longest_of(steps: int) -> Callable[[Rows], Rows]:
-    """Whether training got there is asked of the longest runs; shorter ones are stages on the way."""
+    """Only the longest runs must have learnt; shorter ones are intermediate stages."""
     return lambda rows: [row for row in rows if row["steps"] == steps]
 
 
 def first_effects(part: PartResult) -> FirstEffects:
-    """Without bumps, and with many of them."""
+    """Effects without bumps and with many of them."""
     part = at_width(part, part.facts["width"])
     found: dict[str, dict[int, float]] = {}
     of = {(row["bumps"], row["seed"]): row for row in _longest(part)}

@@ -1,11 +1,11 @@
-"""R9: how many examples it takes to place unseen pairs, by N, with and without stripes. Decides C11.
+"""R9: the number of examples needed to place unseen pairs, by N, with and without stripes. Decides C11.
 
-Liang et al. 2025, Sec. 5 reports growth as N³ for bumps alone and as N with stripes. There is a search per N, seed and
-kind of data. All searches go on side by side: each is replayed over the finished runs, and the runs where it gets stuck
-are those to train next.
+Liang et al. 2025, Sec. 5 reports growth as N³ for bumps alone and as N with stripes. There is one search per N, seed
+and kind of data. All searches advance in parallel: each is replayed over the finished runs, and the first missing run
+of each is trained next.
 
-Held out is the middle quarter of each side, a whole number of values at every N. The [6, 22] of the other studies would
-not do: with it no number of bumps alone places 90 % of the unseen pairs.
+The middle quarter of each side is held out, which is a whole number of values at every N. The range [6, 22] of the
+other studies does not work here: with it, no number of bumps alone places 90 % of the unseen pairs.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Shapes:
-    """The values of N, the CNN, the steps of every run, and how finely thresholds are searched.
+    """The values of N, the CNN, the steps of every run, and the resolution of the search for thresholds.
 
-    `recipe` replaces the `recommended` one of the studies on stripes.
+    `recipe` replaces the `recommended` recipe of the studies on stripes.
     """
 
     sides: tuple[int, ...]
@@ -66,11 +66,11 @@ class _Unknown(Exception):
 
 @dataclass(frozen=True)
 class Search:
-    """One search, as far as it came.
+    """The state of one search.
 
     Attributes:
-        asked: The runs it looked at, the one it waits for included.
-        found: Its result; None if it waits for a run, or if that run failed.
+            asked: The runs it used, including the one it waits for.
+            found: Its result; None if it waits for a run, or if that run failed.
     """
 
     kind: str
@@ -81,11 +81,11 @@ class Search:
 
 
 def middle_quarter(side: int) -> list[str]:
-    """What is held out."""
+    """The hold-out: the middle quarter of each side."""
     return ["holdout.kind=side", "holdout.fraction=0.25"]
 
 
-HeldOut = Callable[[int], list[str]]  # N → overrides that say what is held out
+HeldOut = Callable[[int], list[str]]  # N → overrides of the hold-out
 
 
 def searches(
@@ -95,7 +95,7 @@ def searches(
     kinds: Mapping[str, bool] = KINDS,
     held_out: HeldOut = middle_quarter,
 ) -> Iterator[Search]:
-    """All searches, each replayed over the finished runs as far as it came."""
+    """All searches, each replayed over the finished runs as far as possible."""
     for kind, stripes in kinds.items():
         for side in sizes.sides:
             available = search_config(sizes, side, 1, 0, stripes, held_out).task().holdout.n_id
@@ -122,7 +122,7 @@ def searches(
 def search_config(
     sizes: Shapes, side: int, bumps: int, seed: int, stripes: bool, held_out: HeldOut = middle_quarter
 ) -> RunConfig:
-    """A run on so many bumps, with or without all stripes."""
+    """A run on this many bumps, with or without all stripes."""
     return RunConfig.parse(
         [*REMEDY, *square(side), *held_out(side), f"decoder.depth={sizes.depth}",
          f"decoder.width={sizes.width}", f"training.examples.single_factor={'{}' if stripes else 'null'}",
@@ -131,7 +131,7 @@ def search_config(
 
 
 def first(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
-    """Where the searches start."""
+    """The first run of every search."""
     sizes = profile.of(SIZES)
     return [
         search_config(sizes, side, 0 if stripes else 1, seed, stripes)
@@ -142,12 +142,12 @@ def first(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
 
 
 def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
-    """All runs that the searches looked at or wait for."""
+    """All runs that the searches used or wait for."""
     return [config for search in searches(runs, profile.of(SIZES), seeds) for config in search.asked]
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """A row per search, and one per run it looked at."""
+    """One row per search, and one per run that it used."""
     found = PartResult("scaling", {"thresholds": [], "tried": []}, facts={"level": LEVEL})
     for search in searches(runs, profile.of(SIZES), seeds):
         about = {"kind": search.kind, "side": search.side, "seed": search.seed}
@@ -170,14 +170,14 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Thresholds over N with slopes, and localization over the number of bumps."""
+    """Plot thresholds over N with slopes, and localization over the number of bumps."""
     if not part.rows:
         return {}
     return {"R09_thresholds": _thresholds(part), "R09_localization": _localization(part)}
 
 
 def points(examples: Sequence[float], *, seed: int = 0) -> tuple[float, float, float]:
-    """Median over seeds and its 95 % bootstrap interval; infinity stands for a threshold beyond the budget."""
+    """Median over seeds with its 95 % bootstrap interval. Infinity stands for a threshold beyond the budget."""
     values = np.asarray(examples, dtype=np.float64)
     drawn = np.random.default_rng(seed).integers(len(values), size=(RESAMPLES, len(values)))
     medians = np.sort(np.median(values[drawn], axis=1))
@@ -186,9 +186,9 @@ def points(examples: Sequence[float], *, seed: int = 0) -> tuple[float, float, f
 
 
 def _thresholds(part: PartResult) -> Figure:
-    """Examples needed against N on logarithmic axes, with N³ and N through the first point of each kind.
+    """Plot the needed examples against N on logarithmic axes, with N³ and N through the first point of each kind.
 
-    What was not reached is drawn as an arrow that ends at the budget.
+    A threshold that was not reached is drawn as an arrow that ends at the budget.
     """
     from recombine.plotting.style import new_figure
 
@@ -212,7 +212,7 @@ def _thresholds(part: PartResult) -> Figure:
         if opened.any():
             up = np.stack([0 * highs, highs - middles])[:, opened]
             ax.errorbar(sides[opened], middles[opened], yerr=up, lolims=True, fmt="none", color=colour, capsize=4,
-                        label=f"{label}: some seeds did not get there by the arrow's tip")  # fmt: skip
+                        label=f"{label}: not reached by some seeds at the arrow's tip")  # fmt: skip
         for power, style in ((3, ":"), (1, "--")):
             ax.plot(sides, middles[0] * (sides / sides[0]) ** power, color="0.6", linestyle=style, linewidth=0.9)
     ax.plot([], [], color="0.6", linestyle=":", label="∝ N³")
@@ -254,7 +254,7 @@ def _localization(part: PartResult) -> Figure:
 
 
 def first_effects(part: PartResult) -> FirstEffects:
-    """The slope of each seed over all N; a seed that missed the level at some N has none, and `missing` says so."""
+    """The slope of each seed over all N. A seed that missed the level at some N has none and is listed in `missing`."""
     found: dict[str, dict[int, float]] = {"C11.bumps": {}, "C11.stripes": {}}
     for kind, stripes in KINDS.items():
         for seed in sorted({row["seed"] for row in part.rows}):
@@ -272,12 +272,12 @@ def _slope(rows: Sequence[dict[str, Any]]) -> float | None:
 
 
 def more_expected(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
-    """Runs like those that the searches without stripes will ask for; with stripes most end at their first run."""
+    """Runs similar to those that searches without stripes will request; with stripes, most end at their first run."""
     return searched(profile.of(SIZES), seeds)
 
 
 def searched(sizes: Shapes, seeds: Sequence[int], held_out: HeldOut = middle_quarter) -> list[RunConfig]:
-    """About as many runs as searches without stripes take: doubling three times, then halving the interval."""
+    """About as many runs as searches without stripes take: doubling three times, then bisecting."""
     per_search = round(3 + math.log2(1 / sizes.resolution))
     return [
         search_config(sizes, side, side, seed, False, held_out)
@@ -288,7 +288,7 @@ def searched(sizes: Shapes, seeds: Sequence[int], held_out: HeldOut = middle_qua
 
 
 def effects(part: PartResult) -> Effects:
-    """One fit over all N and seeds per kind of data; searches that ended at the budget are censored."""
+    """One fit per kind of data over all N and seeds. Searches that ended at the budget are censored."""
     found: dict[str, Evidence] = {}
     for kind, stripes in KINDS.items():
         rows = [row for row in part.rows if row["kind"] == kind]

@@ -1,4 +1,4 @@
-"""R10 and R15: inside a network that was trained on stripes: volume element, first layer, tuning. Decides C12."""
+"""R10 and R15: volume element, first layer and tuning of networks trained on stripes. Decides C12."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOOKS = {"bumps": (VERMILION, "s"), "stripes": (GREEN, "^"), "stripes + bumps": 
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
-    """(what it was trained on, seed) → run; all of the same network and length."""
+    """Map (training data, seed) to runs of the same network and training length."""
     sizes = profile.of(few_shot.SIZES)
     found: dict[tuple[str, int], RunConfig] = {}
     for seed in seeds:
@@ -43,7 +43,7 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunC
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """Tuning of every layer and the roughness of every run; maps and units of the first seed."""
+    """Tuning of every layer and roughness of every run, and maps and units of the first seed."""
     many = few_shot.many(profile)
     found = PartResult("after_stripes", {"tuning": [], "warp": []}, facts={"configs": {}, "bumps": many})
     for (data, seed), run in runs.labelled(wanted(profile, seeds)):
@@ -61,12 +61,12 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def _hidden(diagnosis: Diagnosis) -> dict[str, int]:
-    """Name of every hidden layer → its number, from 1."""
+    """Map the names of hidden layers to their numbers, from 1."""
     return {name: n for n, name in enumerate((name for name in diagnosis.layers if name not in (IN, OUT)), 1)}
 
 
 def _tuning(diagnosis: Diagnosis) -> list[dict[str, Any]]:
-    """A row per hidden layer."""
+    """One row per hidden layer."""
     numbers = _hidden(diagnosis)
     return [
         {"layer": numbers[row["layer"]], "name": row["layer"], **{k: v for k, v in row.items() if k != "layer"}}
@@ -76,7 +76,7 @@ def _tuning(diagnosis: Diagnosis) -> list[dict[str, Any]]:
 
 
 def _keep_units(found: PartResult, data: str, diagnosis: Diagnosis) -> None:
-    """The most stripe-like and the most bump-like unit of every layer, and the strongest units of the first one."""
+    """Store the most stripe-like and most bump-like unit of every layer, and the strongest units of the first one."""
     tuning = diagnosis["tuning"]
     indices = {(row["layer"], row["unit"]): [row["stripe"], row["bump"]] for row in tuning.table("sampled")}
     for name, number in _hidden(diagnosis).items():
@@ -92,7 +92,7 @@ def _keep_units(found: PartResult, data: str, diagnosis: Diagnosis) -> None:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Maps of the volume element, first-layer units, tuning of typical units, indices by layer."""
+    """Draw maps of the volume element, first-layer units, tuning of typical units, and indices by layer."""
     if not part.facts["configs"]:
         return {}
     shown = list(part.facts["configs"])
@@ -132,13 +132,13 @@ def _first_layer(part: PartResult, shown: list[str]) -> Figure:
             outline(holdout, ax, linewidths=0.8)
         line[0].set_ylabel(_label(part, data), rotation=0, ha="right", va="center", fontsize=SMALL)
     figure.supxlabel(
-        "activation over (x, y) of the first-layer units that vary most, one seed; hold-out in red", fontsize=SMALL
+        "activation over (x, y) of the most variable first-layer units, one seed; hold-out in red", fontsize=SMALL
     )
     return figure
 
 
 def _units(part: PartResult, data: str) -> Figure:
-    """The most stripe-like and the most bump-like unit of every layer: map and means along both axes."""
+    """Draw the most stripe-like and most bump-like unit of every layer: map and means along both axes."""
     from recombine.plotting.grids import outline
     from recombine.plotting.style import new_figure
 
@@ -199,7 +199,7 @@ def _indices(part: PartResult) -> Figure:
 
 
 def first_effects(part: PartResult) -> FirstEffects:
-    """First against last hidden layer after stripes and bumps; roughness against training on bumps."""
+    """First against last hidden layer after training on stripes and bumps; roughness against training on bumps."""
     found: dict[str, dict[int, float]] = {}
     rough = {(row["data"], row["seed"]): row["roughness_ood"] for row in part.table("warp")}
     for seed in sorted({row["seed"] for row in part.rows}):
@@ -214,7 +214,7 @@ def first_effects(part: PartResult) -> FirstEffects:
 
 
 def effects(part: PartResult) -> Effects:
-    """First against last hidden layer after stripes and bumps; roughness against training on bumps."""
+    """First against last hidden layer after training on stripes and bumps; roughness against training on bumps."""
     runs = grouped(part.table("warp"), lambda rows: len(rows) == len(LOOKS))
 
     def layers(rows: Rows) -> tuple[dict[str, Any], dict[str, Any]]:

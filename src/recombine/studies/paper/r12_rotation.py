@@ -1,9 +1,9 @@
-"""R12: a digit at every angle but those of a gap: what comes out in the gap. Decides C13.
+"""R12: outputs for the held-out angles of a rotating digit. Decides C13.
 
-One digit turns by θ; the network is given (sin θ, cos θ), and angles strictly between 160° and 200° are held out. The
-*blend* of an angle θ in the gap is the linear blend of the true images at its edges,
-(200 − θ)/40 · image(160°) + (θ − 160)/40 · image(200°). In the second variant several digits turn and the gap is held
-out for one of them only, so that its angles are trained on with the others.
+One digit is rotated by θ. The network receives (sin θ, cos θ), and angles strictly between 160° and 200° are held out.
+The *blend* at an angle θ in the gap is the linear blend of the true images at its edges,
+(200 − θ)/40 · image(160°) + (θ − 160)/40 · image(200°). In the second variant several digits rotate and the gap is held
+out for only one of them, so that the others are trained at these angles.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LOW, HIGH = 160.0, 200.0  # the gap's edges, in degrees; they themselves are not held out
-DIGIT = 4  # the one that turns, and in the variant the one with the gap
+LOW, HIGH = 160.0, 200.0  # edges of the gap in degrees, which are not held out
+DIGIT = 4  # the rotating digit; in the variant, the digit with the gap
 VARIANTS = {"one": "one digit", "several": "several digits, the gap for one of them"}
-SHOWN = 9  # angles in the figures of images
+SHOWN = 9  # number of angles in the figures of images
 
 
 @dataclass(frozen=True)
 class Shapes:
-    """How large the study is.
+    """The size of the study.
 
     Attributes:
-        angles: Grid angles of the single digit.
-        several_angles: The same where several digits turn.
-        digits: Those that turn in the variant.
-        width: Channels of the decoder.
-        length: Overrides that set how long is trained.
+            angles: Grid angles of the single digit.
+            several_angles: Grid angles if several digits rotate.
+            digits: The digits that rotate in the variant.
+            width: Channels of the decoder.
+            length: Overrides that set the training length.
     """
 
     angles: int
@@ -98,25 +98,25 @@ def config(profile: Profile, variant: str, seed: int) -> RunConfig:
             "kind": "paper",
             "examples": {"cells": {"draw": "all"}},
             "optimizer": {"weight_decay": 1e-4},
-            "allow_unseen": variant == "one",  # one digit alone cannot show the gap's angles otherwise
+            "allow_unseen": variant == "one",  # a single digit cannot show the angles of the gap otherwise
         },
     }
     return RunConfig.parse([*sizes.length, f"seed={seed}"], base)
 
 
 def request(profile: Profile, config: RunConfig) -> DiagnosisRequest:
-    """Outputs of every run, and the embeddings of the one that is drawn."""
+    """Outputs of every run, and embeddings of the run in the figure."""
     drawn = len(config.scene["digits"]) == 1 and config.seed == FIRST_SEED
     return DiagnosisRequest(parts=("outputs", "embeddings") if drawn else ("outputs",))
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
-    """(variant, seed) → run."""
+    """Map (variant, seed) to runs."""
     return {(variant, seed): config(profile, variant, seed) for variant in VARIANTS for seed in seeds}
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """Errors of every run at every angle; images and embeddings of the first seed."""
+    """Errors of every run at every angle, and images and embeddings of the first seed."""
     facts: dict[str, Any] = {"low": LOW, "high": HIGH, "digit": DIGIT, "digits": {}}
     found = PartResult("rotation", {"scores": [], "angles": []}, facts=facts)
     for (variant, seed), run in runs.labelled(wanted(profile, seeds)):
@@ -133,7 +133,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def by_angle(run: StoredRun, diagnosis: Diagnosis) -> Rows:
-    """A row per cell: error against the truth and, in the gap, against the blend, with pixel correlations."""
+    """One row per cell: error with respect to the truth and, in the gap, to the blend, with pixel correlations."""
     task = run.task
     outputs, truth = (torch.from_numpy(diagnosis["outputs"].arrays[name]) for name in ("output", "truth"))
     values = task.space.values(torch.arange(len(task.space)))
@@ -160,7 +160,7 @@ def by_angle(run: StoredRun, diagnosis: Diagnosis) -> Rows:
 
 
 def blended(task: Task, values: Float[Tensor, "cell factor"]) -> Float[Tensor, "cell row column"]:
-    """The linear blend of the true images at the gap's edges, for angles between them."""
+    """The linear blend of the true images at the edges of the gap, for angles between them."""
     axis = task.space.axis("angle")
     share = ((values[:, axis] - LOW) / (HIGH - LOW))[:, None, None]
     edges = []
@@ -176,7 +176,7 @@ def _mse(a: Float[Tensor, "cell row column"], b: Float[Tensor, "cell row column"
 
 
 def correlation(a: Float[Tensor, "cell row column"], b: Float[Tensor, "cell row column"]) -> Float[Tensor, " cell"]:
-    """Pearson's r over the pixels of each pair of images; NaN where one of them is flat."""
+    """Pearson's r over the pixels of each pair of images; NaN if one of them is constant."""
     a, b = ((image - image.mean((1, 2), keepdim=True)).flatten(1) for image in (a, b))
     return (a * b).sum(1) / (a.norm(dim=1) * b.norm(dim=1))
 
@@ -194,7 +194,7 @@ def pictures(run: StoredRun) -> dict[str, Float[np.ndarray, "..."]]:
 
 
 def _keep_embeddings(diagnosis: Diagnosis, found: PartResult) -> None:
-    """Points of every layer and of the true images, over all angles: UMAP where it is installed."""
+    """Store the embedding of every layer and of the true images over all angles, with UMAP if it is installed."""
     part = diagnosis["embeddings"]
     method = "umap" if part.by_layer("umap") else "pca"
     layers = {{IN: "code", OUT: "output"}.get(name, name): a for name, a in part.by_layer(method).items()}
@@ -207,7 +207,7 @@ def _keep_embeddings(diagnosis: Diagnosis, found: PartResult) -> None:
 
 
 def first_effects(part: PartResult) -> FirstEffects:
-    """How much nearer outputs are to the blend than to the truth, and how alike; for the single digit."""
+    """How much closer outputs are to the blend than to the truth, and how similar, for the single digit."""
     found: dict[str, dict[int, float]] = {"C13.nearer": {}, "C13.alike": {}}
     held = [row for row in part.table("angles") if row["variant"] == "one" and row["held_out"]]
     for seed in sorted({row["seed"] for row in held}):
@@ -235,7 +235,7 @@ def effects(part: PartResult) -> Effects:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Error by angle; images in the gap, for both variants; embeddings by layer."""
+    """Draw the error by angle, images in the gap for both variants, and embeddings by layer."""
     figures = {"R12_mse_by_angle": _errors(part)}
     for variant, name in (("one", "R12_generated_and_blended"), ("several", "R12_several_digits")):
         if f"outputs/{variant}" in part.arrays:
@@ -305,7 +305,7 @@ def _embeddings(part: PartResult) -> Figure:
     titles = {"code": "code", "output": "output", "truth": "true images"}
     figure = new_figure(2.2 * len(layers) + 0.8, 2.6)
     axes: Sequence[Axes] = figure.subplots(1, len(layers), squeeze=False)[0]
-    colours = ScalarMappable(Normalize(0, 360), "twilight")  # it wraps around as the angle does
+    colours = ScalarMappable(Normalize(0, 360), "twilight")  # cyclic, like the angle
     angles, held = part.arrays["embedded_angles"], part.arrays["embedded_held"].astype(bool)
     for ax, (layer, points) in zip(axes, layers.items()):
         ax.scatter(*points[~held].T, color=colours.to_rgba(angles[~held]), s=9)
@@ -326,7 +326,7 @@ def _embeddings(part: PartResult) -> Figure:
 
 STUDY = Study(
     key="rotation",
-    title="a digit turned by angles in a gap: error, embeddings, generated beside blended",
+    title="a digit rotated by held-out angles: error, embeddings, generated and blended images",
     results=("R12",),
     claims=("C13",),
     version=2,

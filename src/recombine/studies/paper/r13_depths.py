@@ -1,4 +1,4 @@
-"""R13 and R14: how unseen outputs and layers change with depth, for CNNs and MLPs. Decides C14."""
+"""R13 and R14: how outputs for unseen pairs and layers change with depth, in CNNs and MLPs. Decides C14."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCORES = {
 }
 
 
-Label = tuple[str, str, int, int]  # decoder ("published": MLPs as the paper trained them), code, depth, seed
+Label = tuple[str, str, int, int]  # decoder ("published": MLPs trained as in the paper), code, depth, seed
 
 
 def _fixed(profile: Profile, seeds: Sequence[int]) -> dict[Label, RunConfig]:
@@ -49,7 +49,7 @@ def _fixed(profile: Profile, seeds: Sequence[int]) -> dict[Label, RunConfig]:
 
 
 def _ladders(runs: Runs, profile: Profile, seeds: Sequence[int]) -> dict[Label, list[RunConfig]]:
-    """MLPs of growing length, up to the first that has learnt."""
+    """MLPs of growing training length, up to the first that has learnt."""
     return {
         ("mlp", code, depth, seed): until_learnt(
             runs, profile.mlp_epochs[code], partial(mlp, profile, code, depth, seed)
@@ -61,7 +61,7 @@ def _ladders(runs: Runs, profile: Profile, seeds: Sequence[int]) -> dict[Label, 
 
 
 def configs(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
-    """All that are known beforehand, and the first step of every ladder."""
+    """All runs that are known beforehand, and the first step of every ladder."""
     first = [
         mlp(profile, code, depth, seed, profile.mlp_epochs[code][0])
         for code in TWO_CODES
@@ -72,12 +72,12 @@ def configs(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
 
 
 def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
-    """All steps of the ladders that are needed."""
+    """All required steps of the ladders."""
     return [config for ladder in _ladders(runs, profile, seeds).values() for config in ladder]
 
 
 def more_expected(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
-    """Half of the ladders take a second step."""
+    """An estimate: half of the ladders take a second step."""
     return [
         mlp(profile, code, depth, seed, profile.mlp_epochs[code][1])
         for code in TWO_CODES
@@ -87,7 +87,7 @@ def more_expected(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """A row per layer and one of warps per run; pictures and maps of the first seed."""
+    """One row per layer and one row of warps per run, and pictures and maps of the first seed."""
     from recombine.scoring.outputs import render
 
     found = PartResult("depths", {"layers": [], "warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
@@ -112,7 +112,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Samples by depth, maps by depth and layer, curves."""
+    """Draw samples by depth, maps by depth and layer, and curves."""
     figures: dict[str, Figure] = {}
     for decoder, name in DECODERS.items():
         for code in TWO_CODES:
@@ -144,7 +144,7 @@ def _samples(part: PartResult, decoder: str, code: str, depths: list[int]) -> Fi
         lines[f"depth {depth}\n{np.mean(placed):.0f} % placed"] = part.arrays[f"outputs/{decoder}/{code}/{depth}"]
     places = task.space.values(torch.from_numpy(part.arrays[f"cells/{code}"])).numpy()
     note = (
-        f"{DECODERS[decoder]}, {CODE_LABELS[code]}: unseen pairs (x, y), outputs of one seed\n% in the right place: "
+        f"{DECODERS[decoder]}, {CODE_LABELS[code]}: unseen pairs (x, y), outputs of one seed\n% in the correct place: "
         f"mean of {seeds_note(row['seed'] for row in part.rows)}"
     )
     return picture_rows(lines, places, [True] * len(places), note)
@@ -162,13 +162,13 @@ def _curves(part: PartResult, decoder: str) -> Figure:
             curves(ax, chosen, column, sorted({row["depth"] for row in mine}))
             ax.set_title(label, fontsize=SMALL)
         line[0].set_ylabel(CODE_LABELS[code], fontsize=9)
-    for ax in axes[0]:  # only now: limits hold for the whole column, and once set they no longer follow the curves
+    for ax in axes[0]:  # last, because limits apply to the whole column and then no longer follow the curves
         bottom, top = ax.get_ylim()
         ax.set_ylim(min(max(bottom, -1.05), 0.9), min(max(top, 1.005), 1.03))
     axes[0, 0].legend(frameon=False, fontsize=7, loc="lower left")
     seeds = seeds_note(row["seed"] for row in part.rows)
     figure.suptitle(
-        f"{DECODERS[decoder]}s of several depths by layer; mean and range of {seeds}; R² below −1 cut off", fontsize=10
+        f"{DECODERS[decoder]}s of several depths by layer; mean and range of {seeds}; R² clipped below −1", fontsize=10
     )
     return figure
 
@@ -214,7 +214,7 @@ def effects(part: PartResult) -> Effects:
 
 
 def _trained(codes: Sequence[str]) -> Callable[[Rows], Rows]:
-    """The networks that must have learnt: all but those as published."""
+    """The networks that must have learnt: all except those as published."""
     return lambda rows: [row for row in rows if row["decoder"] != "published" and row["code"] in codes]
 
 

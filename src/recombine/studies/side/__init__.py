@@ -1,1 +1,1 @@
-"""Side results, S1 to S4: one file per study."""
+"""Side results, one file per study."""

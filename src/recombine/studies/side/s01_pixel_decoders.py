@@ -1,7 +1,7 @@
-"""S1, a side result: decoders with a token per pixel beside the CNN, for the same pairs. Decides no claim.
+"""S1, a side result: decoders with one token per pixel compared with the CNN on the same pairs. Decides no claim.
 
-Transformers are slow without a GPU: profiles other than `paper` use a smaller image and narrower networks, the same
-image for all decoders.
+Transformers are slow without a GPU, so profiles other than `paper` use a smaller image and narrower networks. All
+decoders use the same image.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMES = {"cnn": "CNN", "transformer": "transformer", "pixel_mlp": "pixel MLP"}
 
 @dataclass(frozen=True)
 class Shapes:
-    """N, width and depths of each kind of decoder, and the recipe they share."""
+    """N, width and depths of each kind of decoder, and the shared recipe."""
 
     side: int
     decoders: dict[str, tuple[int, tuple[int, ...]]]
@@ -54,7 +54,7 @@ SIZES = {
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int, int], RunConfig]:
-    """(kind, depth, seed) → run with the bump code, centre held out."""
+    """Map (kind, depth, seed) to runs with the bump code and the centre held out."""
     sizes = profile.of(SIZES)
     setting = [*square(sizes.side), *centre(sizes.side), "encoding.kind=bump", *sizes.recipe]
     return {
@@ -68,7 +68,7 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int, int],
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """Scores of every run; pictures of the first seed."""
+    """Scores of every run, and pictures of the first seed."""
     found = PartResult("pixel_decoders", {"scores": []}, facts={})
     for (kind, depth, seed), run in runs.labelled(wanted(profile, seeds)):
         name = f"{NAMES[kind]}, depth {depth}"
@@ -78,7 +78,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Errors and localization by decoder; outputs for unseen pairs."""
+    """Plot errors and localization by decoder, and draw outputs for unseen pairs."""
     if not part.rows:
         return {}
     side = part.facts["config"]["scene"]["factors"]["x"]
@@ -93,7 +93,7 @@ def _scores(part: PartResult, side: int) -> Figure:
 
     decoders = list(dict.fromkeys(row["decoder"] for row in part.rows))
     figure = new_figure(7.6, 1.2 + 0.42 * len(decoders))
-    panels = {"mse": "mean squared error", "localization": "share in the right place"}
+    panels = {"mse": "mean squared error", "localization": "share in the correct place"}
     for ax, (metric, label) in zip(figure.subplots(1, 2, sharey=True), panels.items()):
         for split, colour, shift in (("id", COLOURS[0], 0.12), ("ood", COLOURS[5], -0.12)):
             for line, decoder in enumerate(reversed(decoders)):
@@ -117,7 +117,7 @@ def _scores(part: PartResult, side: int) -> Figure:
 
 STUDY = Study(
     key="pixel_decoders",
-    title="transformers and pixel MLPs beside a CNN",
+    title="transformers and pixel MLPs compared with a CNN",
     results=("S1",),
     version=1,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),

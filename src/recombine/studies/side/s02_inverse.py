@@ -1,7 +1,7 @@
-"""S2, a side result: the inverse task, image → code, beside code → image. Decides no claim.
+"""S2, a side result: the inverse task, image → code, compared with code → image. Decides no claim.
 
-An encoder is given images and asked for codes, with the same pairs held out as in R1. Its error is the distance, in
-grid steps, between the factor values its answer is nearest to and the true ones.
+An encoder maps images to codes, with the same pairs held out as in R1. Its error is the distance, in grid steps,
+between the true factor values and those whose code is closest to its output.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ UNITS = {"encoder": "position error (grid steps)", "decoder": "position error (p
 
 
 def encoder(profile: Profile, code: str, seed: int) -> RunConfig:
-    """An encoder trained on bumps, centre held out."""
+    """An encoder trained on bumps with the centre held out."""
     recipe = profile.ramp_recipe if code == "ramp" else profile.recipe
     setting = [*square(profile.side), *centre(profile.side), f"encoding.kind={code}", "decoder.kind=encoder"]
     return RunConfig.parse([*setting, *recipe, f"seed={seed}"])
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, str, int], RunConfig]:
-    """(way, code, seed) → run; those of the decoder are R1's."""
+    """Map (way, code, seed) to runs; those of the decoder are R1's."""
     makers = {
         "encoder": lambda code, seed: encoder(profile, code, seed),
         "decoder": lambda code, seed: cnn(profile, code, profile.standard_depth, seed),
@@ -55,7 +55,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Position error over the plane: encoders above decoders, a column per code."""
+    """Draw the position error over the plane: encoders above decoders, one column per code."""
     from recombine.plotting.grids import landscape
     from recombine.plotting.style import new_figure
 
@@ -76,13 +76,13 @@ def plot(part: PartResult) -> dict[str, Figure]:
             ax.set_box_aspect(1)
             shares = [100 * row["ood_localization"] for row in part.rows if (row["way"], row["code"]) == (way, code)]
             ax.set_title(
-                f"{WAYS[way]}, {CODE_LABELS[code]}: right for\n{np.mean(shares):.0f} % [{min(shares):.0f}, "
+                f"{WAYS[way]}, {CODE_LABELS[code]}: correct for\n{np.mean(shares):.0f} % [{min(shares):.0f}, "
                 f"{max(shares):.0f}] of unseen pairs",
                 fontsize=9,
             )
     figure.supxlabel(
-        f"mean of {seeds_note(row['seed'] for row in part.rows)} [range] · outlined: held out · right: within a pixel "
-        "(of images) or one grid step (of codes) in x and in y",
+        f"mean of {seeds_note(row['seed'] for row in part.rows)} [range] · outlined: held out · correct: within one "
+        "pixel (images) or one grid step (codes) in x and in y",
         fontsize=SMALL,
     )
     return {"S02_inverse": figure}
@@ -90,7 +90,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
 
 STUDY = Study(
     key="inverse",
-    title="the inverse task, image to code, beside code to image",
+    title="the inverse task, image to code, compared with code to image",
     results=("S2",),
     version=1,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),

@@ -1,6 +1,6 @@
 """S3, a side result: bump codes of other widths. Decides no claim.
 
-Unit i of the code responds with exp(−(i − x)²/2w²); the multiplier acts on w², so that w is its square root.
+Unit i of the code responds with exp(−(i − x)²/2w²). The multiplier applies to w², so w scales with its square root.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHOWN = 6
 
 @dataclass(frozen=True)
 class Shapes:
-    """Which multipliers, and the CNN's width."""
+    """The multipliers and the width of the CNN."""
 
     multipliers: tuple[int, ...]
     width: int
@@ -49,7 +49,7 @@ SIZES = {
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, int], RunConfig]:
-    """(multiplier, seed) → run, centre held out."""
+    """Map (multiplier, seed) to runs with the centre held out."""
     sizes = profile.of(SIZES)
     setting = [*square(profile.side), *centre(profile.side), "encoding.kind=bump", "decoder.kind=cnn"]
     setting += [f"decoder.depth={profile.standard_depth}", f"decoder.width={sizes.width}", *profile.inner_recipe]
@@ -61,7 +61,7 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, int], RunC
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
-    """Scores of every run; pictures of the first seed."""
+    """Scores of every run, and pictures of the first seed."""
     found = PartResult("code_widths", {"scores": []}, facts={})
     for (multiplier, seed), run in runs.labelled(wanted(profile, seeds)):
         found.tables["scores"].append({"multiplier": multiplier, "seed": seed, "run": run.id, **run.summary})
@@ -70,13 +70,13 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Error and localization by multiplier; outputs for unseen pairs."""
+    """Plot error and localization by multiplier, and draw outputs for unseen pairs."""
     from recombine.plotting.style import new_figure
 
     if not part.rows:
         return {}
     figure = new_figure(7.4, 3.0)
-    panels = {"mse": "mean squared error", "localization": "share in the right place"}
+    panels = {"mse": "mean squared error", "localization": "share in the correct place"}
     for ax, (metric, label) in zip(figure.subplots(1, 2), panels.items()):
         for split, colour, marker in (("id", COLOURS[0], "o"), ("ood", COLOURS[5], "s")):
             text = {"id": "trained pairs", "ood": "unseen pairs"}[split]

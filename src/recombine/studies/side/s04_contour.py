@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shapes:
-    """The values of N and p, the CNN, the recipe, and how many of the seeds are used."""
+    """The values of N and p, the CNN, the recipe, and the number of seeds."""
 
     sides: tuple[int, ...]
     shares: tuple[float, ...]
@@ -43,11 +43,11 @@ SIZES = {
     "paper": Shapes((24, 28, 32, 36, 40), SHARES, 128, 8, ("training.kind=paper",), 5),
 }
 PANELS = {"id_mse": "log₁₀ error, trained pairs", "ood_mse": "log₁₀ error, unseen pairs",
-          "ood_localization": "unseen pairs in the right place"}  # fmt: skip
+          "ood_localization": "unseen pairs in the correct place"}  # fmt: skip
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, float, int], RunConfig]:
-    """(N, p, seed) → run with the bump code."""
+    """Map (N, p, seed) to runs with the bump code."""
     sizes = profile.of(SIZES)
     decoder = ["decoder.kind=cnn", f"decoder.depth={sizes.depth}", f"decoder.width={sizes.width}"]
     return {
@@ -72,7 +72,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def grid(part: PartResult, metric: str) -> tuple[list[int], list[float], np.ndarray]:
-    """N, p, and the mean over seeds of a metric by (p, N); NaN where there is no run."""
+    """N, p, and the mean of a metric over seeds by (p, N); NaN where there is no run."""
     sides = sorted({row["side"] for row in part.rows})
     shares = sorted({row["share"] for row in part.rows})
     means = np.full((len(shares), len(sides)), np.nan)
@@ -85,7 +85,7 @@ def grid(part: PartResult, metric: str) -> tuple[list[int], list[float], np.ndar
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Maps over N and p, both axes to scale; numbers for trained pairs, labelled contours for unseen ones."""
+    """Draw maps over N and p with both axes to scale: numbers for trained pairs, labelled contours for unseen ones."""
     from matplotlib.patheffects import Normal, Stroke
 
     from recombine.plotting.style import new_figure
@@ -100,13 +100,13 @@ def plot(part: PartResult) -> dict[str, Figure]:
         shown = np.log10(means) if metric.endswith("mse") else means
         limits = dict(zip(("vmin", "vmax"), errors if metric.endswith("mse") else (0.0, 1.0)))
         picture = ax.pcolormesh(sides, shares, shown, shading="nearest", cmap="viridis", **limits)
-        if metric == "id_mse":  # it hardly varies: contours would follow the scatter of seeds
+        if metric == "id_mse":  # hardly varies, so contours would follow the noise of seeds
             for (line, column), value in np.ndenumerate(shown):
                 colour = "black" if value > np.mean(picture.get_clim()) else "white"
                 ax.text(sides[column], shares[line], f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
         elif min(shown.shape) > 1 and np.isfinite(shown).all() and np.ptp(shown) > 0:
             lines = ax.contour(sides, shares, shown, levels=5, colors="black", linewidths=1.0, linestyles="solid")
-            halo = [Stroke(linewidth=2.6, foreground="white"), Normal()]  # seen on dark and on light grounds
+            halo = [Stroke(linewidth=2.6, foreground="white"), Normal()]  # visible on dark and light backgrounds
             lines.set_path_effects(halo)
             for text in ax.clabel(lines, fmt="%.3g", fontsize=7):
                 text.set_path_effects(halo)

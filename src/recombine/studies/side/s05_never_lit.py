@@ -1,12 +1,12 @@
-"""S5, a side result: how much of the failure is composition, and how much is painting where nothing was ever painted?
+"""S5, a side result: how much of the failure is composition, and how much is drawing in pixels that were never lit?
 
-With the centre held out, most pixels of the unseen images are dark in every training image: a network that composes
-perfectly would still have to paint where it never painted. Here R1, R8 and R9 are repeated with as many cells held out,
-scattered over the plane, so that every pixel is lit in training. What fails there fails to compose; what fails with
-the centre held out beyond that comes from pixels that were never lit, and from the larger distance to trained pairs,
-which goes with it.
+With the centre held out, most pixels of the unseen images are dark in every training image, so even a network that
+composes perfectly would have to draw where it never drew before. This study repeats R1, R8 and R9 with equally many
+held-out cells that are scattered over the plane, so that every pixel is lit in training. A failure there is a failure
+to compose. The additional failure with the centre held out comes from pixels that were never lit, and from the larger
+distance to trained pairs, which goes with it.
 
-Questions and statistics are those of docs/statistics.md, written down before the runs. Decides no claim.
+The questions and statistics are those of docs/statistics.md, written down before the runs. Decides no claim.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 HOLDOUTS = {"centre": "in the middle", "scattered": "scattered: every pixel lit"}
 STYLES = {"centre": (VERMILION, "s"), "scattered": (BLUE, "o")}
 DATA = {"bumps": (None, False), "stripes": (0, True), "stripes + bumps": (few_shot.MANY, True)}
-KIND = {"bumps": False}  # thresholds are searched without stripes: with them they are 0 in R9
+KIND = {"bumps": False}  # searched without stripes; with stripes the thresholds are 0 in R9
 
 
 @dataclass(frozen=True)
 class Shapes:
-    """Which codes (R1), which N (R9), and how many of the seeds."""
+    """The codes (R1), the values of N (R9), and the number of seeds."""
 
     codes: tuple[str, ...]
     sides: tuple[int, ...]
@@ -57,7 +57,7 @@ SIZES = {
 
 
 def _codes(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, str, int], RunConfig]:
-    """(hold-out, code, seed) → run; those with the centre held out are R1's."""
+    """Map (hold-out, code, seed) to runs; those with the centre held out are R1's."""
     sizes = profile.of(SIZES)
     return {
         (holdout, code, seed): cnn(profile, code, profile.standard_depth, seed, holdout)
@@ -68,7 +68,7 @@ def _codes(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, str, int],
 
 
 def _data(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, str, int], RunConfig]:
-    """(hold-out, what it was trained on, seed) → run with the bump code; those with the centre held out are R8's."""
+    """Map (hold-out, training data, seed) to runs with the bump code; those with the centre held out are R8's."""
     sizes = profile.of(few_shot.SIZES)
     cells = few_shot.config(sizes, 0, 0).task().holdout.n_ood
     held_out = {"centre": None, "scattered": scattered(sizes.side, cells)}
@@ -87,7 +87,7 @@ def _scattered_like_quarter(side: int) -> list[str]:
 
 
 def _searches(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Iterator[tuple[str, scaling.Search]]:
-    """(hold-out, search); those in the middle are R9's where it has that N and seed."""
+    """(hold-out, search) pairs; those in the middle are R9's if it has that N and seed."""
     sizes = profile.of(SIZES)
     shapes = replace(profile.of(scaling.SIZES), sides=sizes.sides)
     for holdout, held_out in (("centre", scaling.middle_quarter), ("scattered", _scattered_like_quarter)):
@@ -96,17 +96,17 @@ def _searches(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Iterator[tu
 
 
 def configs(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
-    """Runs that are known beforehand; the searches ask for theirs."""
+    """Runs that are known beforehand; the searches request theirs."""
     return [*_codes(profile, seeds).values(), *_data(profile, seeds).values()]
 
 
 def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
-    """All runs that the searches looked at or wait for."""
+    """All runs that the searches used or wait for."""
     return [config for _, search in _searches(runs, profile, seeds) for config in search.asked]
 
 
 def more_expected(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
-    """Runs like those of the searches on the covered hold-out; the others are R9's."""
+    """Runs similar to those of the searches on the scattered hold-out; the others are R9's."""
     sizes = profile.of(SIZES)
     shapes = replace(profile.of(scaling.SIZES), sides=sizes.sides)
     return scaling.searched(shapes, seeds[: sizes.seeds], _scattered_like_quarter)
@@ -138,9 +138,11 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def questions(part: PartResult) -> list[dict[str, Any]]:
-    """Per arm: share of the failure with the centre held out that is gone on the covered hold-out, mean over seeds.
+    """For each arm, the share of the failure with the centre held out that vanishes on the scattered hold-out.
 
-    The failure of a run is 1 − OOD localization; its painting share is 1 − failure(scattered) / failure(centre).
+    The failure of a run is 1 − OOD localization. The painting share is 1 − failure(scattered) / failure(centre),
+    averaged
+    over seeds.
     """
     found = []
     for table in ("codes", "data"):
@@ -166,7 +168,7 @@ def questions(part: PartResult) -> list[dict[str, Any]]:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """Localization by code and by training data, and thresholds by N, for both hold-outs."""
+    """Plot localization by code and by training data, and thresholds by N, for both hold-outs."""
     from recombine.plotting.style import new_figure
 
     if not part.rows:
@@ -180,15 +182,15 @@ def plot(part: PartResult) -> dict[str, Figure]:
                                 "R9: bumps needed for 90 %")):  # fmt: skip
         ax.set_title(title, fontsize=9)
         tidy(ax)
-    axes[0].set_ylabel("unseen pairs in the right place", fontsize=SMALL)
+    axes[0].set_ylabel("unseen pairs in the correct place", fontsize=SMALL)
     figure.legend(
         *axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False, fontsize=SMALL
     )
     coverage = part.facts["coverage"]
     shares = ", ".join(f"{HOLDOUTS[key.split('/')[1]]} {value:.0%}" for key, value in list(coverage.items())[:2])
     figure.supxlabel(
-        f"as many cells held out in the middle as scattered; energy of unseen images in pixels that some trained image "
-        f"lights: {shares} · dots: {seeds_note(row['seed'] for row in part.rows)}, bars: median",
+        f"equally many cells held out in the middle and scattered; energy of unseen images in pixels that some "
+        f"training image lights: {shares} · dots: {seeds_note(row['seed'] for row in part.rows)}, bars: median",
         fontsize=SMALL,
     )
     return {"S05_never_lit": figure}
@@ -210,7 +212,7 @@ def _localization(ax: Axes, part: PartResult, table: str, labels: dict[str, str]
 
 
 def _thresholds(ax: Axes, part: PartResult) -> None:
-    """Median over seeds; what was not reached is drawn at the budget as an open mark."""
+    """Plot the median over seeds. A threshold that was not reached is drawn at the budget as an open marker."""
     rows = part.tables["thresholds"]
     sides = sorted({row["side"] for row in rows})
     for holdout, (colour, marker) in STYLES.items():
@@ -232,7 +234,7 @@ def _thresholds(ax: Axes, part: PartResult) -> None:
 
 STUDY = Study(
     key="never_lit",
-    title="hold-outs that leave pixels dark in training, and ones that do not",
+    title="hold-outs that leave pixels dark in training, and hold-outs that do not",
     results=("S5",),
     version=1,
     configs=configs,

@@ -1,7 +1,7 @@
 """S6, a side result: do stripes make the penalties of the factor-rendered decoder unnecessary?
 
-R7's four variants, with and without all stripes among the training examples, at the same number of epochs. Questions
-and statistics are those of docs/statistics.md, written down before the runs. Decides no claim.
+It compares R7's four variants with and without all stripes in the training data, at the same number of epochs. The
+questions and statistics are those of docs/statistics.md, written down before the runs. Decides no claim.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REQUEST = DiagnosisRequest(parts=("maps",))
-SEEDS = {"smoke": 1, "quick": 1, "standard": 6, "paper": 5}  # of the profile's
-LITTLE = 0.5  # decades; what C7 calls little
+SEEDS = {"smoke": 1, "quick": 1, "standard": 6, "paper": 5}  # how many of the profile's seeds
+LITTLE = 0.5  # decades; "little" in the sense of C7
 DATA = {False: ("bumps only", VERMILION, "s"), True: ("bumps and all stripes", BLUE, "o")}
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[bool, str, int], RunConfig]:
-    """(with stripes, variant, seed) → run; those without stripes are R7's."""
+    """Map (with stripes, variant, seed) to runs; those without stripes are R7's."""
     sizes = profile.of(rendering.SIZES)
     return {
         (stripes, variant, seed): rendering.config(sizes, variant, seed, stripes=stripes)
@@ -55,7 +55,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
 
 
 def questions(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Per penalty: decades of OOD error that it gains without and with stripes; median over seeds, exact sign test."""
+    """For each penalty, the decades of OOD error it gains without and with stripes: median, exact sign test."""
     error = {(row["stripes"], row["variant"], row["seed"]): row["ood_mse"] for row in rows}
     found = []
     for variant in ("entropy", "variance", "both"):
@@ -75,13 +75,13 @@ def questions(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def plot(part: PartResult) -> dict[str, Figure]:
-    """OOD error and banding by variant, with and without stripes."""
+    """Plot OOD error and banding by variant, with and without stripes."""
     from recombine.plotting.style import new_figure
 
     if not part.rows:
         return {}
     figure = new_figure(8.4, 3.4)
-    panels = {"ood_mse": "OOD mean squared error", "ood_localization": "unseen pairs in the right place",
+    panels = {"ood_mse": "OOD mean squared error", "ood_localization": "unseen pairs in the correct place",
               "banding": "banding of the maps (1: bands)"}  # fmt: skip
     variants = [v for v in rendering.VARIANTS if any(row["variant"] == v for row in part.rows)]
     for ax, (column, label) in zip(figure.subplots(1, 3), panels.items()):

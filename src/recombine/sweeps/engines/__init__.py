@@ -1,1 +1,1 @@
-"""Where jobs run: in this process, on local processes, on a Ray cluster. One file each."""
+"""Engines, which run jobs: in this process, on local processes, or on a Ray cluster. One file each."""

@@ -1,4 +1,4 @@
-"""Choosing an engine by name."""
+"""Selection of an engine by name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ LOCAL = ("in-process", "processes")  # engines of this machine, which need no ad
 
 
 def check_engine(engine: str, options: EngineOptions) -> None:
-    """Refuse what no engine can be started with, without starting anything."""
+    """Raise for options that no engine can be started with. Starts nothing."""
     ENGINES[engine]
     if options.workers is not None and options.workers < 1:
-        raise InputError(f"At least one job must be allowed to run. Got {options.workers}.")
+        raise InputError(f"The maximum number of parallel jobs must be at least 1. Got {options.workers}.")
     if engine in LOCAL and (options.address is not None or options.shared):
-        raise InputError(f"An address and a shared folder are for a cluster's engine. Got the engine {engine!r}.")
+        raise InputError(f"An address and a shared folder are only for cluster engines. Got the engine {engine!r}.")
 
 
 def start_engine(engine: str, options: EngineOptions) -> Engine:

@@ -1,12 +1,12 @@
-"""What runs jobs somewhere. It knows no science: a job is a function's name and plain data, and so is the answer.
+"""The interface of engines, which run jobs. Engines know no science: a job is a function's name with plain data.
 
     engine.submit(job)              # while engine.capacity() allows
     for event in engine.poll(0.2):  # Answered, Raised or Lost
         …
-    engine.cancel(job.id)           # for good: whatever runs it is ended
+    engine.cancel(job.id)           # permanently: the process that runs it is stopped
     engine.close()
 
-Each engine adds itself to `ENGINES`: a name, and a function that starts it with `EngineOptions`.
+Each engine registers itself in `ENGINES`: a name, and a function that starts it with `EngineOptions`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ LEAST_CPUS = 0.01  # that a job can ask for
 
 @dataclass(frozen=True)
 class Needs:
-    """What one job needs while it runs.
+    """The resources that one job needs while it runs.
 
     Attributes:
-        cpus: Processor cores.
-        gpus: Graphics cards; a fraction lets several jobs share one, more than 1 must be whole.
-        memory: Bytes; 0 for no matter.
+            cpus: CPU cores.
+            gpus: GPUs. A fraction lets several jobs share one; numbers above 1 must be whole.
+            memory: Bytes; 0 for no requirement.
     """
 
     cpus: float | int = 1
@@ -42,19 +42,19 @@ class Needs:
         if not (LEAST_CPUS <= self.cpus < 1e6 and 0 <= self.gpus < 1e6 and 0 <= self.memory < 2**63):
             raise InputError(f"A run needs at least {LEAST_CPUS} CPUs and at least 0 GPUs and memory. Got {self}.")
         if self.gpus > 1 and self.gpus != int(self.gpus):
-            raise InputError(f"A run needs a fraction of one GPU, or whole ones. Got {self.gpus}.")
+            raise InputError(f"The GPUs of a job must be a fraction of one or a whole number. Got {self.gpus}.")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A piece of work.
+    """A unit of work.
 
     Attributes:
-        id: Its name; unique in a sweep.
-        function: "module:name" of what does it: takes `payload`, returns an `Output`.
-        payload: JSON data.
-        title: For people.
-        files: Content of files that it needs; the function finds them in `payload["files"]`.
+            id: Unique name within a sweep.
+            function: "module:name" of the function that does the work. It takes `payload` and returns an `Output`.
+            payload: JSON data.
+            title: Description for people.
+            files: Content of the files that the job needs; the function finds them in `payload["files"]`.
     """
 
     id: str
@@ -66,7 +66,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Output:
-    """What a function answers: JSON data and the content of files."""
+    """The return value of a job's function: JSON data and the content of files."""
 
     data: Any
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Raised:
 
 @dataclass(frozen=True)
 class Lost:
-    """What ran the job died."""
+    """The process or machine that ran the job died."""
 
     job: str
     reason: str
@@ -100,49 +100,49 @@ Event = Answered | Raised | Lost
 
 @runtime_checkable
 class Engine(Protocol):
-    """See the head of this file."""
+    """The interface of an engine. See the module docstring."""
 
     shares_files: bool  # whether jobs see the driver's files
-    same_process: bool  # whether jobs run in the driver's process, so that they get the signals meant for it
+    same_process: bool  # whether jobs run in the driver's process and receive its signals
 
     def capacity(self) -> int:
-        """How many jobs can run at once, as things are now."""
+        """How many jobs can currently run at a time."""
         ...
 
     def submit(self, job: Job) -> None: ...
 
     def poll(self, timeout: float) -> Sequence[Event]:
-        """What happened since the last call; waits for something up to `timeout` seconds."""
+        """Events since the last call. Waits up to `timeout` seconds for one."""
         ...
 
     def seconds(self, job: str) -> float:
-        """For how long a job has been running."""
+        """How long a job has been running."""
         ...
 
     def cancel(self, job: str) -> None:
-        """End a running job. No event tells of it."""
+        """Stop a running job. No event is reported for it."""
         ...
 
     def interrupt(self) -> None:
-        """Ask all jobs to save what they have and to end."""
+        """Ask all jobs to save their state and stop."""
         ...
 
     def close(self) -> None:
-        """End everything at once."""
+        """Stop everything immediately."""
         ...
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What an engine is started with.
+    """The options that an engine is started with.
 
     Attributes:
-        workers: Most jobs at once; as many as fit if None.
-        needs: What a job needs.
-        logs: Folder for what workers print; nowhere if None.
-        address: Where a cluster is.
-        shared: Whether the cluster's machines see the store under the same path.
-        time_limit: Seconds after which a job is ended, for an engine that has to do that itself.
+            workers: Maximum number of jobs at a time; None for as many as fit.
+            needs: Resources of one job.
+            logs: Folder for the output of workers; None to discard it.
+            address: Address of a cluster.
+            shared: Whether the machines of the cluster see the store under the same path.
+            time_limit: Seconds after which a job is stopped, for engines that must enforce the limit themselves.
     """
 
     workers: int | None = None
@@ -157,14 +157,14 @@ ENGINES = Catalogue[Callable[[EngineOptions], Engine]]("engine", "recombine.swee
 
 
 def call(function: str, payload: Mapping[str, Any]) -> Output:
-    """Call a function by name. Names come from this library's code or from the one who calls it, never from files."""
+    """Call a function by name. Names come from this library or from its caller, never from files."""
     module, _, name = function.partition(":")
     target: Callable[[Mapping[str, Any]], Output] = getattr(importlib.import_module(module), name)
     return target(payload)
 
 
 def attempt(job: Job) -> Event:
-    """Do a job; what it raises becomes data."""
+    """Run a job and turn its exceptions into data."""
     try:
         payload = {**job.payload, "files": job.files} if job.files else job.payload
         return Answered(job.id, call(job.function, payload))

@@ -1,4 +1,4 @@
-"""Jobs one after the other in this process: slow, simple, and a debugger stops where it should."""
+"""Runs jobs one after the other in this process: slow and simple, and debuggers work."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from recombine.sweeps.engines.processes import fitting
 
 
 class TimeLimit(BaseException):
-    """A job ran for too long. No Exception: whatever a job catches, it must not go on."""
+    """A job ran for too long. Not an Exception, so that code that catches exceptions cannot continue the job."""
 
 
 class InProcess:
     """Runs a job when it is polled.
 
     Args:
-        time_limit: Seconds after which a job is stopped. It needs the main thread, and stops Python code only: a
-            call that hangs in foreign code is beyond this process' own power.
+            time_limit: Seconds after which a job is stopped. This needs the main thread and stops Python code only: a
+                process cannot stop a call that hangs in native code.
     """
 
     shares_files = True
@@ -46,7 +46,7 @@ class InProcess:
             with _limited(self.time_limit):
                 return [attempt(job)]
         except TimeLimit:
-            return [Raised(job.id, f"TimeLimit: it ran for longer than {self.time_limit:g} s", "")]
+            return [Raised(job.id, f"TimeLimit: the job ran for longer than {self.time_limit:g} s", "")]
 
     def seconds(self, job: str) -> float:
         return 0.0

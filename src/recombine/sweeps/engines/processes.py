@@ -1,4 +1,4 @@
-"""Jobs on processes of this machine that live for many jobs, one thread each."""
+"""Runs jobs on long-lived processes of this machine, with one thread each."""
 
 from __future__ import annotations
 
@@ -33,20 +33,21 @@ class _Worker:
     process: subprocess.Popen[bytes]
     slot: int
     job: str | None = None
-    ready: bool = False  # it takes a while until torch is imported
-    since: float = 0.0  # when it began with its job
+    ready: bool = False  # importing torch takes a while
+    since: float = 0.0  # when it started its job
     cancelled: bool = False
 
 
 class Processes:
-    """Workers, started when first needed and started again when they die.
+    """Worker processes, started on first use and restarted when they die.
 
     Args:
-        workers: How many jobs at once at most; as many as fit unless given.
-        needs: What each job needs. It decides how many fit and which graphics cards a worker sees; a job gets one
-            thread whatever it says.
-        gpus: Names of the graphics cards; looked up unless given.
-        log: Folder for what workers print; nowhere unless given.
+            workers: Maximum number of jobs at a time; by default as many as fit.
+            needs: Resources of each job. They determine how many jobs fit and which GPUs a worker sees. A job always
+            runs
+                with one thread.
+            gpus: Names of the GPUs; detected by default.
+            log: Folder for the output of workers; discarded by default.
     """
 
     shares_files = True
@@ -79,7 +80,7 @@ class Processes:
         idle = next((w for w in self.workers.values() if w.job is None), None)
         worker = idle or self._start(min(set(range(self.slots)) - set(self.workers)))
         worker.job, worker.since = job.id, time.monotonic()
-        with contextlib.suppress(OSError):  # it died just now: its reader tells
+        with contextlib.suppress(OSError):  # the worker just died; its reader reports it
             send(cast("BinaryIO", worker.process.stdin), encode_job(job))
 
     def _start(self, slot: int) -> _Worker:
@@ -91,7 +92,7 @@ class Processes:
                 stdout=subprocess.PIPE,
                 stderr=output,
                 env={**os.environ, "PYTHONPATH": _search_path(), **self.environments[slot]},
-                start_new_session=True,  # so that Ctrl-C reaches it through the driver alone
+                start_new_session=True,  # so that only the driver receives Ctrl-C and passes it on
             )
         finally:
             if output != subprocess.DEVNULL:
@@ -101,7 +102,7 @@ class Processes:
         return worker
 
     def _log_file(self, slot: int) -> int:
-        """Where a worker's output goes; a disk that is full costs the log, not the sweep."""
+        """The log file of a worker. If the disk is full, the log is discarded and the sweep continues."""
         if self.log is not None:
             with contextlib.suppress(OSError, StoreError):
                 inside(self.log.parent, self.log.name).mkdir(parents=True, exist_ok=True)
@@ -112,7 +113,7 @@ class Processes:
         pipe = cast("BinaryIO", worker.process.stdout)
         message: bytes | None = b""
         while message is not None:
-            message = None  # also if the pipe was closed here
+            message = None  # also if this process closed the pipe
             with contextlib.suppress(OSError, ValueError):
                 message = receive(pipe)
             self.events.put((worker, message))
@@ -136,7 +137,7 @@ class Processes:
         return found
 
     def _bury(self, worker: _Worker) -> int:
-        """Forget a worker that ended or is about to; its exit code."""
+        """Remove a worker that has stopped or is about to, and return its exit code."""
         if self.workers.get(worker.slot) is worker:
             del self.workers[worker.slot]
         try:
@@ -160,7 +161,7 @@ class Processes:
             self._bury(worker)
 
     def interrupt(self) -> None:
-        """A worker in training saves its state and answers; another one ends."""
+        """A worker in training saves its state and answers. Any other worker stops."""
         for worker in self.workers.values():
             worker.process.send_signal(signal.SIGTERM)
 
@@ -172,7 +173,7 @@ class Processes:
 
 
 def _search_path() -> str:
-    """Where this process finds modules, so that workers find the same; an empty entry means the current folder."""
+    """The module search path of this process, for the workers. An empty entry means the current folder."""
     return os.pathsep.join(path or os.getcwd() for path in sys.path)
 
 
@@ -181,7 +182,7 @@ def _ended(code: int) -> str:
 
 
 def gpus_here() -> list[str]:
-    """The graphics cards that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     if given is not None:
         return [name.strip() for name in given.split(",") if name.strip()]
@@ -191,7 +192,7 @@ def gpus_here() -> list[str]:
 
 
 def gpu_places(gpus: Sequence[str], need: float | int) -> list[str]:
-    """For every worker that fits, the cards it sees. Fractions go round the cards, so that all are used."""
+    """For every worker that fits, the GPUs it sees. Fractions are distributed over the GPUs, so that all are used."""
     if need > 1:
         size = int(need)
         return [",".join(gpus[i : i + size]) for i in range(0, len(gpus) - size + 1, size)]

@@ -1,7 +1,7 @@
-"""Jobs on a Ray cluster: one actor per job at a time, which lives for many jobs.
+"""Runs jobs on a Ray cluster: one actor per concurrent job, which lives for many jobs.
 
-Jobs go out, and results come back, as plain bytes (see `wire`). A Ray cluster runs whatever its clients
-send: it must not be reachable for others. Without an address one is started on this machine, bound to loopback.
+Jobs and results are sent as plain bytes (see `wire`). A Ray cluster executes whatever its clients send, so it must not
+be reachable by others. Without an address, a cluster is started on this machine, bound to loopback.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from recombine.sweeps.engines.wire import decode_event, decode_job, encode_event
 
 LOOPBACK = "127.0.0.1"
 CONNECTING = 6.0  # seconds until a cluster counts as unreachable
-LOOK_AGAIN = 2.0  # seconds between looks at how large the cluster is
-MOST_FAILED_STARTS = 20  # of workers, one after the other, until the cluster is given up
+LOOK_AGAIN = 2.0  # seconds between checks of the cluster's size
+MOST_FAILED_STARTS = 20  # consecutive failures of workers to start before giving up
 HOW_TO_START = (
     "Start one with `ray start --head --port=6379` on one machine and `ray start --address=THAT_MACHINE:6379` on the "
-    "others, this one included (docs/sweeps.md); or leave --address out to use this machine alone."
+    "others, including this one (docs/sweeps.md), or omit --address to use this machine alone."
 )
 
 
 class ClusterLost(RecombineError):
-    """The cluster cannot be worked with any more."""
+    """The cluster can no longer be used."""
 
 
 class RemoteWorker:
-    """What runs on the cluster's machines."""
+    """The actor that runs on the machines of the cluster."""
 
     def hello(self) -> str:
-        """Which version this is, and where."""
+        """The versions on this machine, and its name."""
         import torch
 
         import recombine
@@ -54,20 +54,20 @@ class RemoteWorker:
 @dataclass
 class _Actor:
     handle: Any
-    pending: Any  # what it was asked last
+    pending: Any  # reference to its latest call
     ready: bool = False
     job: str | None = None
-    since: float = 0.0  # when it got its job
+    since: float = 0.0  # when it received its job
 
 
 class RayCluster:
-    """Actors on a Ray cluster, as many as fit; more when it grows, new ones for those that are lost.
+    """Actors on a Ray cluster, as many as fit. Actors are added when the cluster grows and replaced when they are lost.
 
     Args:
-        workers: Most jobs at once; as many as fit unless given.
-        needs: What each job needs.
-        address: "auto", "HOST:PORT" or "ray://HOST:PORT"; None or "local" starts a cluster on this machine.
-        shared: All machines see the store under the same path.
+            workers: Maximum number of jobs at a time; by default as many as fit.
+            needs: Resources of each job.
+            address: "auto", "HOST:PORT" or "ray://HOST:PORT". None or "local" starts a cluster on this machine.
+            shared: Whether all machines see the store under the same path.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RayCluster:
         return sum(actor.ready for actor in self.actors)
 
     def _hire(self) -> None:
-        """Have as many actors as the cluster has room for; those without room yet wait in Ray."""
+        """Keep as many actors as the cluster has room for. Actors without room wait in Ray."""
         if time.monotonic() - self._looked < LOOK_AGAIN:
             return
         self._looked = time.monotonic()
@@ -130,8 +130,8 @@ class RayCluster:
             self.failed_starts += 1
             if self.failed_starts >= MOST_FAILED_STARTS:
                 raise ClusterLost(
-                    f"{self.failed_starts} workers in a row did not start on the Ray cluster. Is recombine installed "
-                    f"on all its machines? The last said: {_short(error)}"
+                    f"{self.failed_starts} workers in a row failed to start on the Ray cluster. Check that recombine "
+                    f"is installed on all its machines. The last error was: {_short(error)}"
                 ) from error
             return None
         if job is not None:
@@ -156,7 +156,7 @@ class RayCluster:
             self._dismiss(actor)
 
     def interrupt(self) -> None:
-        """Nothing can be asked of a remote training but to end."""
+        """Remote training jobs cannot be asked to save their state, so they are stopped."""
         self.told += [Lost(actor.job, "the sweep was stopped") for actor in self.actors if actor.job is not None]
         for actor in list(self.actors):
             self._dismiss(actor)
@@ -169,7 +169,7 @@ class RayCluster:
 
 
 def _fitting(node: Mapping[str, Any], needs: Needs) -> int:
-    """How many jobs fit on a machine of the cluster."""
+    """How many jobs fit on one machine of the cluster."""
     there = node["Resources"]
     wanted = {"CPU": needs.cpus, "GPU": needs.gpus, "memory": needs.memory}
     return min(int(there.get(name, 0) / need + 1e-9) for name, need in wanted.items() if need)
@@ -178,11 +178,13 @@ def _fitting(node: Mapping[str, Any], needs: Needs) -> int:
 def _check_version(facts: Mapping[str, str]) -> None:
     from recombine.sweeps.manifest import versions
 
-    differing = [f"{name} {facts[name]} there, {here} here" for name, here in versions().items() if facts[name] != here]
+    differing = [
+        f"{name} {facts[name]} there and {here} here" for name, here in versions().items() if facts[name] != here
+    ]
     if differing:
         raise ClusterLost(
-            f"The machine {facts['host']} of the Ray cluster has other versions ({'; '.join(differing)}), so that its "
-            "results could differ. Install the same on all machines."
+            f"The machine {facts['host']} of the Ray cluster has different versions ({'; '.join(differing)}), so its "
+            "results could differ. Install the same versions on all machines."
         )
 
 
@@ -192,7 +194,7 @@ def _short(error: BaseException) -> str:
 
 
 def connect(address: str | None) -> tuple[Any, bool]:
-    """Ray, connected, and whether that was our doing; errors say what to do."""
+    """Connect to Ray. Returns the module and whether this call made the connection. Errors say what to do."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
@@ -210,12 +212,12 @@ def connect(address: str | None) -> tuple[Any, bool]:
         beyond = [node["NodeManagerAddress"] for node in ray.nodes() if node["NodeManagerAddress"] != LOOPBACK]
         if beyond:
             ray.shutdown()
-            raise ClusterLost(f"Ray would have listened at {beyond[0]}, beyond this machine, so it was ended again.")
+            raise ClusterLost(f"Ray was stopped because it would have listened at {beyond[0]}, beyond this machine.")
         return ray, True
     assert address is not None
     host, port = _answering(address)
     if host in (LOOPBACK, "localhost") and not _answers(ray.util.get_node_ip_address(), port):
-        _stay_on_loopback(ray)  # as the cluster does, which Ray would look for at the machine's outer address
+        _stay_on_loopback(ray)  # otherwise Ray looks for the cluster at the machine's external address
     error = _within(CONNECTING, lambda: ray.init(address=address, **quiet))
     if error is not None:
         raise InputError(f"There is no Ray cluster at {address!r} ({_short(error)}). {HOW_TO_START}")
@@ -223,18 +225,18 @@ def connect(address: str | None) -> tuple[Any, bool]:
 
 
 def _stay_on_loopback(ray: Any) -> None:
-    """Ray replaces loopback by the machine's outer address, except where it is told that clusters are not wanted."""
+    """Ray replaces loopback by the machine's external address unless clusters are disabled in its settings."""
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-    ray._private.ray_constants.ENABLE_RAY_CLUSTER = False  # if Ray was imported before, it has read the line above
+    ray._private.ray_constants.ENABLE_RAY_CLUSTER = False  # in case Ray was already imported and has read the variable
 
 
 def _answering(address: str) -> tuple[str, int]:
-    """Host and port of an address; knocks, so that a wrong one is told at once. "auto" is left to Ray."""
+    """Host and port of an address, after checking that something answers there. "auto" is left to Ray."""
     if address == "auto":
         return "", 0
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise InputError(f"A Ray address is auto, local or HOST:PORT, for example 10.0.0.1:6379. Got {address!r}.")
+        raise InputError(f"A Ray address must be auto, local or HOST:PORT, for example 10.0.0.1:6379. Got {address!r}.")
     if not _answers(host, int(port)):
         raise InputError(f"Nothing answers at {address!r}. {HOW_TO_START}")
     return host, int(port)
@@ -249,7 +251,7 @@ def _answers(host: str, port: int) -> bool:
 
 
 def _within(seconds: float, work: Callable[[], object]) -> BaseException | None:
-    """Do something that may hang; what it raised, or a TimeoutError."""
+    """Run something that may hang. Returns what it raised, or a TimeoutError."""
     raised: list[BaseException | None] = [TimeoutError(f"no answer within {seconds:g} s")]
 
     def attempt_it() -> None:

@@ -1,4 +1,4 @@
-"""Jobs and events as bytes without any code in them: a line of JSON, then the content of the files."""
+"""Encoding of jobs and events as bytes that contain no code: a line of JSON, then the content of the files."""
 
 from __future__ import annotations
 

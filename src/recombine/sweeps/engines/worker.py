@@ -1,7 +1,7 @@
-"""A worker process. Jobs come in on standard input, answers go out on standard output.
+"""A worker process, which receives jobs on standard input and sends answers on standard output.
 
-It lives for many jobs, because importing torch takes longer than a small run, and never outlives its driver: what an
-orphan goes on writing would get in the way of the driver's successor.
+It lives for many jobs, because importing torch takes longer than a small run. It never outlives its driver, because
+an orphan that keeps writing would interfere with the next driver.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def send(pipe: BinaryIO, message: bytes) -> None:
 
 
 def receive(pipe: BinaryIO) -> bytes | None:
-    """Read one message; None if the other end is gone."""
+    """Read one message. None if the other end is closed."""
     header = pipe.read(HEADER.size)
     if len(header) < HEADER.size:
         return None
@@ -39,11 +39,11 @@ def receive(pipe: BinaryIO) -> bytes | None:
 
 
 def die_with(parent: int) -> None:
-    """Be killed by the system when the parent dies. Elsewhere than on Linux the end of standard input tells."""
+    """Let the system kill this process when the parent dies. Outside Linux, the end of standard input signals it."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before we asked
+    if os.getppid() != parent:  # the parent died before the call above
         os._exit(1)
 
 
@@ -55,8 +55,8 @@ def _listen(pipe: BinaryIO, jobs: queue.SimpleQueue[Job]) -> None:
 
 def main() -> None:
     die_with(int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to pass on
-    # whatever a job prints must not mix with the answers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C and passes it on
+    # anything that a job prints must not mix with the answers
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()

@@ -1,1 +1,1 @@
-"""What the jobs of a sweep do: train runs, diagnose them. Here sweeps meet the science."""
+"""The jobs of a sweep: training and diagnosing runs. Only this package of sweeps knows the science."""

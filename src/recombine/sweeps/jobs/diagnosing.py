@@ -1,4 +1,4 @@
-"""Jobs that diagnose finished runs and keep the result with them."""
+"""Jobs that diagnose finished runs and store the results with them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Diagnosing(Work):
     """Diagnoses one run.
 
     Args:
-        configs: The run.
-        request: What to compute of it; parts that are kept with the run already are not computed again.
+            configs: The run.
+            request: What to compute. Parts that are already stored with the run are not computed again.
     """
 
     name: ClassVar[str] = DIAGNOSE
@@ -51,7 +51,7 @@ class Diagnosing(Work):
 
 
 def is_diagnosed(store: Store, config: RunConfig, request: DiagnosisRequest) -> bool:
-    """Whether nothing of the request is left to compute. A run that cannot be read is not diagnosed."""
+    """Whether all of the request is computed. A run that cannot be read is not diagnosed."""
     try:
         return not store.load(config.hash).lacks(request)
     except StoreError:
@@ -59,7 +59,7 @@ def is_diagnosed(store: Store, config: RunConfig, request: DiagnosisRequest) -> 
 
 
 def diagnose(payload: Mapping[str, Any]) -> Output:
-    """What a worker does. Without a store it is given the run's files, and returns those of the diagnosis."""
+    """The worker's function. Without a store, it receives the run's files and returns those of the diagnosis."""
     options: Options = payload  # type: ignore[assignment]
     with as_worker(options):
         config = RunConfig.from_dict(payload["config"])
@@ -75,7 +75,7 @@ def diagnose(payload: Mapping[str, Any]) -> Output:
 
 
 def _unpack(store: Store, config: RunConfig, files: Mapping[str, bytes]) -> None:
-    """Put the files of a run, and of its diagnosis if it has one, into an empty store."""
+    """Write the files of a run, and of its diagnosis if there is one, into an empty store."""
     diagnosis = {name: content for name, content in files.items() if name.startswith(f"{FOLDER}/")}
     lock = store.lock(config)
     try:
@@ -100,8 +100,8 @@ def _diagnose(store: Store, config: RunConfig, request: DiagnosisRequest) -> Ans
         run.diagnose(replace(request, parts=lacking), progress=False, guard=lock.check)
         if run.lacks(request):
             told = (
-                f"The diagnosis kept with run {run.id} was made with other layers or another seed, and has parts that "
-                "this request lacks, so it was not replaced. Ask for its parts too, or delete its folder 'diagnosis'."
+                f"The diagnosis of run {run.id} was not replaced: it was computed with other layers or another seed "
+                "and has parts that this request lacks. Request its parts too, or delete its folder 'diagnosis'."
             )
             return {**answer, "failed": {run.id: [told, ""]}}
         return {**answer, "finished": [run.id]}

@@ -15,14 +15,14 @@ from recombine.runs.store import Store
 from recombine.sweeps.engines.engine import Job, Output
 from recombine.sweeps.jobs.work import TRAIN, Answer, Options, Work, as_worker, explained
 
-SEEDS_TOGETHER = 4  # an MLP's seeds are no cheaper by more of them, and fewer jobs keep fewer cores busy
+SEEDS_TOGETHER = 4  # larger batches of an MLP's seeds are no faster, and fewer jobs use fewer cores
 
 
 def batches(configs: Sequence[RunConfig]) -> list[list[RunConfig]]:
-    """Which configurations train together: seeds 0–3, 4–7, … of one setting where its decoder is faster so.
+    """Which configurations train together: seeds 0–3, 4–7, … of one setting, if its decoder trains faster that way.
 
-    It depends on nothing but the configurations: batches have the same members on any number of workers and after
-    any number of kills, because rounding may depend on who is in a batch.
+    The batches depend only on the configurations. They have the same members on any number of workers and after any
+    interruption, because rounding may depend on the members of a batch.
     """
     found: dict[Any, list[RunConfig]] = {}
     for config in configs:
@@ -33,7 +33,7 @@ def batches(configs: Sequence[RunConfig]) -> list[list[RunConfig]]:
 
 
 class Training(Work):
-    """Trains runs that may train together."""
+    """Trains runs that can train together."""
 
     name: ClassVar[str] = TRAIN
 
@@ -52,7 +52,7 @@ class Training(Work):
 
 
 def train(payload: Mapping[str, Any]) -> Output:
-    """What a worker does. Without a store the files of finished runs are returned as "run/name"."""
+    """The worker's function. Without a store, it returns the files of finished runs as "run/name"."""
     options: Options = payload  # type: ignore[assignment]
     with as_worker(options):
         configs = [RunConfig.from_dict(config) for config in payload["configs"]]
@@ -76,7 +76,7 @@ def _train(store: Store, configs: Sequence[RunConfig], options: Options) -> Answ
             progress=False,
             written=written,
         )
-    except (LockHeld, LockLost):  # another process works on them, or took them over while this one slept
+    except (LockHeld, LockLost):  # another process works on them, or took over while this one was suspended
         answer["busy"] = [c.hash for c in configs if not store.is_finished(c)]
     except TrainingInterrupted:
         answer["interrupted"] = True

@@ -1,4 +1,4 @@
-"""A piece of a sweep's work: the driver's side of a job."""
+"""The driver's view of a job."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ TRAIN, DIAGNOSE = "train", "diagnose"  # names of work
 
 
 class Options(TypedDict):
-    """What all jobs of a sweep are given.
+    """The options of all jobs of a sweep.
 
     Attributes:
-        store: The folder of runs, or None where jobs do not see it and return files instead.
+            store: The folder of runs; None if jobs do not see it and return files instead.
         device: See `Store.train`.
         checkpoint_seconds: See `Store.train`.
         plugins: See `recombine.core.plugins.shipped`.
@@ -35,14 +35,14 @@ class Options(TypedDict):
 
 
 class Answer(TypedDict):
-    """What a job answers.
+    """The answer of a job.
 
     Attributes:
-        finished: Runs that are done now.
-        found: Those of them that another process had done.
-        failed: Run → error and traceback.
-        busy: Runs that another process works on.
-        interrupted: Whether it was asked to stop.
+            finished: Runs that are finished now.
+            found: The finished runs that another process had trained.
+            failed: Maps each failed run to its error and traceback.
+            busy: Runs that another process is working on.
+            interrupted: Whether the job was asked to stop.
     """
 
     finished: list[str]
@@ -53,7 +53,7 @@ class Answer(TypedDict):
 
 
 class Work(ABC):
-    """Some runs that one job works on, and what became of it so far.
+    """Runs that one job works on, with the state of the work.
 
     Args:
         configs: The runs.
@@ -63,7 +63,7 @@ class Work(ABC):
 
     def __init__(self, configs: Sequence[RunConfig]) -> None:
         self.configs = list(configs)
-        self.losses = 0  # how often it was lost
+        self.losses = 0  # how often its worker was lost
         self.not_before = 0.0
         self.locks: list[Lock] = []
 
@@ -80,7 +80,7 @@ class Work(ABC):
 
     @abstractmethod
     def of(self, configs: Sequence[RunConfig]) -> Work:
-        """The same for some of its runs."""
+        """The same work for some of its runs."""
 
     @abstractmethod
     def is_done(self, store: Store, config: RunConfig) -> bool: ...
@@ -90,12 +90,12 @@ class Work(ABC):
 
     @abstractmethod
     def keep(self, store: Store, config: RunConfig, files: Mapping[str, bytes], lock: Lock) -> None:
-        """Write what a job returned as files."""
+        """Store the files that a job returned."""
 
 
 @contextlib.contextmanager
 def as_worker(options: Options) -> Iterator[None]:
-    """With the driver's plug-ins, and with one thread, so that results do not depend on where they are computed."""
+    """Use the driver's plug-ins and one thread, so that results do not depend on where they are computed."""
     import torch
 
     plugins.receive(options["plugins"])

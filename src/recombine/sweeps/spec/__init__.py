@@ -1,1 +1,1 @@
-"""What a sweep runs: words of the command line or a YAML file become configurations."""
+"""Specification of a sweep: turns command-line words or a YAML file into configurations."""

@@ -1,4 +1,4 @@
-"""The blocks of a sweep's specification as they are written: axes, conditional entries and exclusions, with places."""
+"""The blocks of a sweep's specification as written: axes, conditional entries and exclusions, with their positions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTS = ("plugins", "base", "grid", "zip", "list", "when", "exclude")
 
 @dataclass(frozen=True)
 class Setting:
-    """A key, its value, and where that was written."""
+    """A key, its value, and the position where it was written."""
 
     key: str
     value: Any
@@ -31,13 +31,13 @@ class Setting:
         return f"{self.key}={json.dumps(self.value)}"
 
 
-Choice = tuple[Setting, ...]  # settings that come together
+Choice = tuple[Setting, ...]  # settings that belong together
 Axis = list[Choice]  # alternatives
 
 
 @dataclass
 class Condition:
-    """Settings that a run has or not; each key with the values that fit."""
+    """Settings that a run may have: each key with its accepted values."""
 
     wanted: dict[str, list[Any]]
     places: dict[str, str]
@@ -45,7 +45,7 @@ class Condition:
     known: set[str] = field(default_factory=set)
 
     def fits(self, config: Mapping[str, Any]) -> bool:
-        """Whether a nested configuration has all of them; remembers which keys were ever there."""
+        """Whether a nested configuration satisfies the condition. Also records which keys were ever present."""
         fits = True
         for key, values in self.wanted.items():
             found, value = _lookup(config, key)
@@ -56,17 +56,17 @@ class Condition:
         return fits
 
     def complain(self, problems: Problems, notes: list[str]) -> None:
-        """A key that no run has is a mistake; a condition that never holds may be one."""
+        """A key that no run has is an error. A condition that is never satisfied may be one, so it is noted."""
         for key, place in self.places.items():
             if key not in self.known:
                 problems.add(place, f"no run of this sweep has the key {key!r}.")
         if self.wanted and not self.fitted and self.known == set(self.wanted):
-            notes.append(f"{next(iter(self.places.values()))}: this condition fits no run.")
+            notes.append(f"{next(iter(self.places.values()))}: no run satisfies this condition.")
 
 
 @dataclass(frozen=True)
 class When:
-    """What is set, and multiplied, where a condition holds."""
+    """Settings and axes that apply where a condition holds."""
 
     condition: Condition
     always: Choice
@@ -79,7 +79,7 @@ class Block:
     axes: list[Axis] = field(default_factory=list)
     on_top: list[Axis] = field(
         default_factory=list
-    )  # by words beside a file: they have the last word, also after `when`
+    )  # from words given beside a file; they override everything, also `when`
     when: list[When] = field(default_factory=list)
     exclude: list[Condition] = field(default_factory=list)
     plugins: dict[str, str] = field(default_factory=dict)  # name → sha256, or an empty text for any version
@@ -88,20 +88,20 @@ class Block:
 def axis_of_word(word: str, problems: Problems) -> Axis | None:
     key, equals, values = word.partition("=")
     if not equals or not all(key.strip().split(".")):
-        problems.add("", f"{word!r} is not of the form key=value,value,…, for example decoder.depth=2,3,4.")
+        problems.add("", f"Expected key=value,value,…, for example decoder.depth=2,3,4. Got {word!r}.")
         return None
     return [(setting,) for setting in _settings(key.strip(), values, repr(word), problems)]
 
 
 def _settings(key: str, values: str, place: str, problems: Problems) -> list[Setting]:
-    """A setting per value of a text."""
+    """One setting per value of a text."""
     try:
         parts = split_values(values)
     except InputError as error:
         problems.add(place, str(error))
         return []
     if "" in parts:
-        problems.add(place, f"{key} has an empty value. Write values one after the other, as in 2,3,4.")
+        problems.add(place, f"{key} has an empty value. Separate values with commas, as in 2,3,4.")
         return []
     return [Setting(key, plain_value(part), place) for part in parts]
 
@@ -110,7 +110,7 @@ def read_blocks(file: Path, problems: Problems) -> list[Block]:
     root = read_yaml(file, problems)
     if root is None:
         if not problems.found:
-            problems.add("", f"The sweep is empty: {file} says nothing.")
+            problems.add("", f"The sweep is empty: {file} has no content.")
         return []
     nodes = root.content if isinstance(root.content, list) else [root]
     return [_block(node, problems) for node in nodes]
@@ -119,7 +119,7 @@ def read_blocks(file: Path, problems: Problems) -> list[Block]:
 def _block(node: Node, problems: Problems) -> Block:
     block = Block()
     if not isinstance(node.content, dict):
-        problems.add(node.place, f"a sweep is made of the parts {', '.join(PARTS)}. Got {node.plain()!r}.")
+        problems.add(node.place, f"a sweep consists of the parts {', '.join(PARTS)}. Got {node.plain()!r}.")
         return block
     for name, (place, part) in node.content.items():
         if name == "plugins":
@@ -150,7 +150,7 @@ def _plugins(node: Node, problems: Problems) -> dict[str, str]:
     else:
         named = {item.content: "" for item in _items(node) if isinstance(item.content, str)}
     if not named or not all(isinstance(sha256, str) for sha256 in named.values()):
-        problems.add(node.place, "plug-ins are given by their names, or as name: sha256. Files are given by --plugin.")
+        problems.add(node.place, "plug-ins are listed by name, or as name: sha256. Load files with --plugin.")
         return {}
     return dict(named)
 
@@ -160,7 +160,7 @@ def _items(node: Node) -> list[Node]:
 
 
 def _entries(node: Node, problems: Problems, prefix: str = "") -> Iterator[tuple[str, str, Node]]:
-    """Keys with dots, and what they are given. {decoder: {depth: 2}} is {decoder.depth: 2}, group by group."""
+    """Dotted keys and their nodes. {decoder: {depth: 2}} is the same as {decoder.depth: 2}, group by group."""
     if not isinstance(node.content, dict):
         problems.add(node.place, f"expected keys with values, for example decoder.depth: 2. Got {node.plain()!r}.")
         return
@@ -172,7 +172,7 @@ def _entries(node: Node, problems: Problems, prefix: str = "") -> Iterator[tuple
 
 
 def _fixed(node: Node, problems: Problems) -> Choice:
-    """Keys with one value each; a list is a value here."""
+    """Keys with one value each. A list is a single value here."""
     return tuple(
         Setting(key, _plain(value), value.place if value.content is not None else place)
         for key, place, value in _entries(node, problems)
@@ -180,13 +180,13 @@ def _fixed(node: Node, problems: Problems) -> Choice:
 
 
 def _plain(node: Node) -> Any:
-    """A value; YAML takes 1e-3 for text, people do not."""
+    """A value. YAML reads 1e-3 as text; here it is a number."""
     value = node.plain()
     return plain_value(value) if isinstance(value, str) else value
 
 
 def _choices(key: str, node: Node, problems: Problems) -> list[Setting]:
-    """Keys with several values: a list, or a text as on the command line."""
+    """The values of a key: a list, or a text as on the command line."""
     if isinstance(node.content, str):
         return _settings(key, node.content, node.place, problems)
     found: list[Setting] = []
@@ -209,7 +209,7 @@ def _zip(node: Node, problems: Problems) -> Axis:
     lengths = {key: len(column) for key, column in columns.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{key} has {length}" for key, length in lengths.items())
-        problems.add(node.place, f"keys that go side by side need equally many values: {told}.")
+        problems.add(node.place, f"keys in a zip must have equally many values: {told}.")
         return []
     return list(zip(*columns.values()))
 
@@ -217,7 +217,7 @@ def _zip(node: Node, problems: Problems) -> Axis:
 def _when(node: Node, problems: Problems) -> When:
     parts = dict(node.content) if isinstance(node.content, dict) else {}
     if "if" not in parts or not ({"set", "grid"} & set(parts)) or set(parts) - {"if", "set", "grid"}:
-        problems.add(node.place, "a conditional entry has the parts if, and set or grid or both.")
+        problems.add(node.place, "a conditional entry needs the part if, and set or grid or both.")
         return When(Condition({}, {}), (), [])
     always = _fixed(parts["set"][1], problems) if "set" in parts else ()
     axes = _grid(parts["grid"][1], problems) if "grid" in parts else []

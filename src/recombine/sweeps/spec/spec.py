@@ -1,20 +1,20 @@
-"""What a sweep runs: words of the command line, or a YAML file, become configurations.
+"""Specification of a sweep: turns command-line words or a YAML file into configurations.
 
     parse(["decoder.depth=2,3,4", "seed=0..7", "encoding.kind=bump,ramp"]).configs       # every combination
     parse([], Path("sweep.yaml")).configs
 
-A file holds one block, or a list of blocks whose runs are put together. The parts of a block, all optional:
+A file contains one block, or a list of blocks whose runs are combined. The parts of a block, all optional:
 
-    plugins: {mine: 5f0c…}                                      # that must be in use, with their hashes; or [mine]
-    base:    {training.kind: recommended}                       # for all its runs
+    plugins: {mine: 5f0c…}                                      # plug-ins that must be loaded, with hashes; or [mine]
+    base:    {training.kind: recommended}                       # settings of all runs
     grid:    {decoder.kind: [mlp, cnn], seed: 0..7}             # every combination
     zip:     {decoder.depth: [2, 3], decoder.width: [64, 32]}   # side by side; a list of such for several zips
     list:    [{holdout.kind: centre}, {holdout.kind: corner, holdout.threshold: 20}]    # one after the other
     when:    [{if: {decoder.kind: cnn}, set: {decoder.width: 16}, grid: {decoder.depth: [2, 4]}}]
     exclude: [{decoder.kind: mlp, encoding.kind: [bump, ramp]}]
 
-Grid, zips and list multiply. Everything is checked before anything starts, and all errors are told at once, with
-their places.
+Grid, zips and list multiply. Everything is validated before anything starts, and all errors are reported together with
+their positions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CHECK_SECONDS = 2.0  # that a plan spends on building what it looks at
 
 @dataclass(frozen=True)
 class Sweep:
-    """A checked sweep.
+    """A validated sweep.
 
     Attributes:
         configs: Its runs, each once, in the order of the specification.
@@ -72,7 +72,7 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
     words = list(words)
     problems = Problems()
     axes = [axis for axis in (axis_of_word(word, problems) for word in words) if axis]
-    on_top = {axis[0][0].key: axis for axis in axes}  # of several words for one key the last counts
+    on_top = {axis[0][0].key: axis for axis in axes}  # the last word for a key counts
     blocks = [Block()] if file is None else read_blocks(file, problems)
     _require_plugins(blocks)
     for block in blocks:
@@ -80,7 +80,7 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
             axis
             for axis in block.axes
             if not all(s.key in on_top for choice in axis for s in choice) or (not axis and not problems.found)
-        ]  # an axis without values makes the sweep empty, unless that was told and other errors are still to be found
+        ]  # an axis without values empties the sweep; if already reported, keep looking for other errors
         block.on_top = list(on_top.values())
     if file is None and not words:
         problems.add("", "The sweep is empty. Give key=value,value words, for example seed=0..7, or a YAML file.")
@@ -88,13 +88,13 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
     share = SAMPLED / total if sample and SAMPLED < total <= MOST_RUNS else 1.0
     made, excluded, notes = _expand(blocks, problems, share)
     given = [axis[0][0].key for axis in axes]
-    notes += [f"{key} is given by several words; the last one counts." for key in on_top if given.count(key) > 1]
+    notes += [f"{key} was given several times; the last one counts." for key in on_top if given.count(key) > 1]
     configs: dict[RunConfig, Choice] = {}
     for config, settings in made:
         configs.setdefault(config, settings)
     merged = len(made) - len(configs)
     if not configs and not problems.found:
-        why = f"all {excluded} runs are excluded" if excluded else "it has no run"
+        why = f"all {excluded} runs are excluded" if excluded else "it has no runs"
         problems.add("", f"The sweep is empty: {why}. Give every key at least one value.")
     if check:
         checked, kinds = _check_fit(configs, problems, math.inf if share == 1.0 else CHECK_SECONDS)
@@ -111,7 +111,7 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
 
 
 def _require_plugins(blocks: Sequence[Block]) -> None:
-    """Raise if a plug-in that the file names is missing or changed; it is never loaded from there."""
+    """Raise if a plug-in that the file names is not loaded or has changed. Files never load plug-ins."""
     needed: dict[str, str] = {}
     for block in blocks:
         needed |= block.plugins
@@ -127,18 +127,20 @@ def _expand(
     for block in blocks:
         count = math.prod(len(axis) for axis in (*block.axes, *block.on_top))
         if tried + count > MOST_RUNS:
-            problems.add("", f"A sweep holds at most {MOST_RUNS} runs. Got {tried + count} and perhaps more.")
+            problems.add("", f"A sweep may have at most {MOST_RUNS} runs. Got at least {tried + count}.")
             return made, excluded, notes
         before = len(problems.found)
         for settings in _combinations(block, count, share):
             tried += 1
             if tried > MOST_RUNS:
-                problems.add("", f"A sweep holds at most {MOST_RUNS} runs, those excluded included.")
+                problems.add("", f"A sweep may have at most {MOST_RUNS} runs, including the excluded ones.")
                 return made, excluded, notes
             config = _configured(settings, problems)
             if config is None:
                 continue
-            fitting = [condition.fits(config.to_dict()) for condition in block.exclude]  # all are asked: they count
+            fitting = [
+                condition.fits(config.to_dict()) for condition in block.exclude
+            ]  # evaluate all, because they count their matches
             if any(fitting):
                 excluded += 1
             else:
@@ -175,7 +177,7 @@ def _drawn(axes: Sequence[Axis], count: int, wanted: int) -> Iterator[tuple[Choi
 
 
 def _with_conditions(settings: Choice, when: Sequence[When]) -> Iterator[Choice]:
-    """Apply conditional entries in their order; each may multiply the run."""
+    """Apply conditional entries in order. Each may multiply the run."""
     if not when:
         yield settings
         return
@@ -189,7 +191,7 @@ def _with_conditions(settings: Choice, when: Sequence[When]) -> Iterator[Choice]
 
 
 def _merged(*choices: Choice) -> Choice:
-    """All settings; of several for one key the last counts."""
+    """All settings; the last one for a key counts."""
     return tuple({setting.key: setting for choice in choices for setting in choice}.values())
 
 
@@ -203,7 +205,7 @@ def _configured(settings: Choice, problems: Problems) -> RunConfig | None:
 
 
 def _place(problem: Problem, settings: Choice) -> str:
-    """Where the setting stands that a problem is about: that of its key, else the first of its group, else all."""
+    """The position of a problem: that of its key, else of the first setting of its group, else of all settings."""
     named = [s for s in settings if problem.key == s.key or problem.key.startswith(f"{s.key}.")]
     grouped = [s for s in settings if problem.key and s.key.split(".")[0] == problem.key.split(".")[0]]
     found = [*named, *grouped]

@@ -1,4 +1,4 @@
-"""Several values in one word, as on the command line: 2,3,4 and 0..7 and bump,ramp."""
+"""Several values in one word, as on the command line: 2,3,4, 0..7 or bump,ramp."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST_IN_RANGE = 10_000
 
 
 def split_values(text: str) -> list[str]:
-    """The values that a text stands for: split at commas outside brackets and quotes, ranges written out."""
+    """Split a text at commas outside brackets and quotes, and expand ranges."""
     found: list[str] = []
     for part in _split(text):
         if not re.fullmatch(r"[^\"\[{]*\.\.[^\"\[{]*", part):
@@ -19,8 +19,8 @@ def split_values(text: str) -> list[str]:
         first, _, last = part.partition("..")
         if not (re.fullmatch(r"[0-9]{1,18}\.\.[0-9]{1,18}", part) and 0 <= int(last) - int(first) < MOST_IN_RANGE):
             raise InputError(
-                "A range is written first..last in whole numbers, for example 0..7, and holds at most "
-                f"{MOST_IN_RANGE}. Got {part!r}."
+                "A range is written first..last with whole numbers, for example 0..7, and has at most "
+                f"{MOST_IN_RANGE} values. Got {part!r}."
             )
         found += [str(number) for number in range(int(first), int(last) + 1)]
     return found

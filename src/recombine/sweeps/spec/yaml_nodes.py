@@ -1,4 +1,4 @@
-"""A YAML file as plain data that remember where they stand. Only plain data: no tag makes an object of ours."""
+"""YAML files as plain data with positions. Tags are rejected, so that no objects are constructed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 @dataclass(frozen=True)
 class Node:
-    """A value with its place. `content` is a list of nodes, a dict of (key → (place of the key, node)) or plain."""
+    """A value with its position. `content` is a list of nodes, a dict of key → (key's position, node), or plain."""
 
     content: Any
     place: str
 
     def plain(self) -> Any:
-        """The value alone."""
+        """The value without positions."""
         if isinstance(self.content, dict):
             return {key: node.plain() for key, (_, node) in self.content.items()}
         if isinstance(self.content, list):
@@ -30,7 +30,7 @@ class Node:
 
 @dataclass
 class Problems:
-    """All that is wrong with an input, gathered to be told at once."""
+    """Collects all problems of an input, to report them together."""
 
     found: list[str] = field(default_factory=list)
 
@@ -45,7 +45,7 @@ class Problems:
 
 
 def read_yaml(path: Path, problems: Problems) -> Node | None:
-    """The content of a file, with "line L, column C" for every part; what cannot be read goes to the problems."""
+    """The content of a file with "line L, column C" for every part. Problems are added to `problems`."""
     import yaml
 
     try:
@@ -71,9 +71,9 @@ def read_yaml(path: Path, problems: Problems) -> Node | None:
         problems.add("", str(error))
     except yaml.MarkedYAMLError as error:
         place = "" if error.problem_mark is None else _place(error.problem_mark)
-        problems.add(place, f"{path} is no YAML: {error.problem}.")
+        problems.add(place, f"{path} is not valid YAML: {error.problem}.")
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problems.add("", f"{path} is no YAML: {error}.")
+        problems.add("", f"{path} is not valid YAML: {error}.")
     return None
 
 
@@ -89,7 +89,7 @@ def _node(node: Any, loader: Any, problems: Problems, depth: int) -> Node:
         problems.add(place, "this is nested too deeply.")
         return Node(None, place)
     if not isinstance(node, yaml.ScalarNode) and node.tag not in PLAIN_TAGS:
-        problems.add(place, f"the tag {node.tag} is not allowed: a specification is plain data.")
+        problems.add(place, f"the tag {node.tag} is not allowed; a specification must be plain data.")
         return Node(None, place)
     if isinstance(node, yaml.MappingNode):
         loader.flatten_mapping(node)
@@ -100,7 +100,7 @@ def _node(node: Any, loader: Any, problems: Problems, depth: int) -> Node:
             if not isinstance(key, str):
                 problems.add(where, f"a key must be text. Got {key!r}.")
             elif key in entries:
-                problems.add(where, f"{key!r} was given before, at {entries[key][0]}.")
+                problems.add(where, f"{key!r} is a duplicate of the key at {entries[key][0]}.")
             else:
                 entries[key] = (where, _node(value_node, loader, problems, depth + 1))
         return Node(entries, place)
@@ -108,5 +108,5 @@ def _node(node: Any, loader: Any, problems: Problems, depth: int) -> Node:
         return Node([_node(item, loader, problems, depth + 1) for item in node.value], place)
     value = loader.construct_object(node, deep=True)
     if not isinstance(value, str | int | float | bool | None):
-        value = node.value  # a date, say: configurations know text and numbers only
+        value = node.value  # such as a date; configurations contain only text and numbers
     return Node(value, place)

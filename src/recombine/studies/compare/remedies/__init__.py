@@ -1,1 +1,1 @@
-"""The remedies that are compared. A module added here, or a plug-in, adds its own."""
+"""The compared remedies. A module in this package, or a plug-in, can add one."""

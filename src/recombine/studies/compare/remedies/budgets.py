@@ -1,4 +1,4 @@
-"""Remedies that change the budget by their nature, each with a control that is given the same extra."""
+"""Remedies that need a larger budget, each with a control that receives the same extra."""
 
 from recombine.studies.compare.remedy import REMEDIES, Remedy
 

@@ -1,4 +1,4 @@
-"""Decoders whose form is the remedy."""
+"""Decoders whose architecture is the remedy."""
 
 from recombine.studies.compare.remedy import REMEDIES, Remedy
 

@@ -1,4 +1,4 @@
-"""Loss terms and examples that are the remedy, on a plain decoder."""
+"""Loss terms and examples that act as the remedy, on a plain decoder."""
 
 from recombine.studies.compare.remedy import RATES, REMEDIES, Remedy, with_weights
 
