@@ -169,7 +169,7 @@ def test_a_folder_that_may_not_be_entered_ends_with_code_2(tmp_path, monkeypatch
         (["train", "holdout.kind=gap", "holdout.factor=x", "holdout.lo=1", "holdout.hi=2"], "x ∈ {1, 2}"),
         (["train", "scene.factors.x=64", "scene.factors.y=64", "decoder.depth=2"], "Use depth ≥ 4"),
         (["train", "encoding.kind=ramp", "training.examples.single_factor={}"], "presence flag"),
-        (["train", "training.examples.cells.count=1000"], "more ID cells than the hold-out leaves (495)"),
+        (["train", "training.examples.cells.count=1000"], "more than the 495 ID cells that the hold-out leaves"),
         (["train", "seed=3..1"], "first..last"),
         (["train", "seed=²..³"], "first..last"),
         (["train", "seed=3..1", "decoder.dept=3"], "did you mean 'decoder.depth'?"),

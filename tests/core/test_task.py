@@ -90,7 +90,7 @@ def test_arguments_of_the_wrong_sort_are_named():
     told = subprocess.run([sys.executable, "-c", WRONG_SORTS], capture_output=True, text=True, check=True).stdout
     assert told.splitlines() == [
         "A task's encoding must be of type Encoding. Got 4 instead.",
-        "The training is a recipe or the name of one. Got 3 instead.",
+        "training must be a recipe or the name of one. Got 3 instead.",
         "Only hold-outs combine with |, & and ~. Got 3 instead.",
         "The first argument of holdout 'centre' must be a FactorSpace. Got 4 instead.",
     ]

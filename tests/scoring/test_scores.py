@@ -272,14 +272,14 @@ def test_drawn_cells_are_seeded_and_split():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "is no table of scores"),
+        (None, "is not a table of scores"),
         ("x,y,mse\n1,2,3\n", "has 1 rows, but the grid has 168 cells."),
         ("", "has 0 rows, but the grid has 168 cells."),
         ("x,y,mse\n" + "1,2,3\n" * 168, "it lacks split"),
         ("x,split,mse\n" + "1,id,3\n" * 168, "it lacks y"),
         ("x,y,split,mse\n" + "1,2,id,3\n" * 167 + "1,2,id,x\n", "mse holds text"),
         ("x,y,split,mse\n1,2\n", "rows differ in length"),
-        ("x,y,split,mse\n" + "1,2,odd,3\n" * 168, "a split is id, ood or unavailable, not odd"),
+        ("x,y,split,mse\n" + "1,2,odd,3\n" * 168, "a split must be id, ood or unavailable, not odd"),
     ],
 )
 def test_a_foreign_table_is_explained(tmp_path, content, message):

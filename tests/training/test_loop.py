@@ -145,12 +145,12 @@ class Named(Shrink):
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
-        ([Named("step")], "'step' is a column of the history already"),
-        ([Named("mse")], "'mse' is a column of the history already"),
+        ([Named("step")], "'step' is already a column of the history"),
+        ([Named("mse")], "'mse' is already a column of the history"),
         ([Named("a"), Named("a")], "Two loss terms are named 'a'"),
         ([Named("")], "needs a name"),
-        ([Named("a", 0.5)], "'a' must give a single number as a tensor. Got float"),
-        ([Named("a", torch.zeros(3))], r"'a' must give a single number as a tensor. Got shape \(3,\)"),
+        ([Named("a", 0.5)], "'a' must return a single number as a tensor. Got float"),
+        ([Named("a", torch.zeros(3))], r"'a' must return a single number as a tensor. Got shape \(3,\)"),
     ],
 )
 def test_terms_that_would_spoil_the_record_are_refused(task, terms, message):
@@ -499,7 +499,7 @@ def test_several_seeds_of_a_foreign_module_need_a_factory(task):
 
 
 def test_seeds_must_differ(task):
-    with pytest.raises(InputError, match="Each seed may occur once"):
+    with pytest.raises(InputError, match="Seeds must be distinct"):
         rc.train_seeds(rc.decoders.MLP(task), task, [1, 1])
 
 

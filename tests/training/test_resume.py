@@ -288,7 +288,7 @@ def test_a_place_that_cannot_hold_a_checkpoint_is_refused_at_once(task, tmp_path
     with pytest.raises(StoreError, match="is a folder"):
         checkpointed(task, tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot be kept at"):
+    with pytest.raises(StoreError, match="Cannot write a checkpoint to"):
         checkpointed(task, tmp_path / "file" / "c")
 
 

@@ -1,6 +1,6 @@
-"""Figures from arrays; nothing here trains. Colour maps are perceptually uniform and colour-blind safe.
+"""Figures from arrays, without any training. Colour maps are perceptually uniform and colour-blind safe.
 
-Matplotlib is imported when the first figure is made, so that colours and labels are available without it.
+Matplotlib is imported with the first figure, so that colours and labels are available without it.
 """
 
 from __future__ import annotations

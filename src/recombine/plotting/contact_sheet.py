@@ -12,14 +12,15 @@ from recombine.core.datasets import Dataset
 from recombine.core.images import image_axes, is_colour
 from recombine.plotting.style import new_figure
 
-MOST = 10  # values of a factor that are shown
+MOST = 10  # maximum number of shown values of a factor
 GAP = 1  # pixels between pictures
 
 
 def contact_sheet(dataset: Dataset) -> Figure:
-    """Draw a row per factor with pictures over its values; the other factors are those of the middle picture.
+    """Draw one row per factor with pictures over its values; the other factors are fixed at those of the middle
+    picture.
 
-    A value whose combination with these has no picture is left white.
+    A value without a picture is left white.
     """
     middle = torch.from_numpy(dataset.positions[len(dataset) // 2].astype(np.int64))
     factors = dataset.space.factors
@@ -41,7 +42,7 @@ def contact_sheet(dataset: Dataset) -> Figure:
 
 
 def _tile(picture: Float[np.ndarray, "..."]) -> Float[np.ndarray, "row column colour"]:
-    """A picture as (row, column, 3); a vector as one row, the first channel of what is no colour picture."""
+    """A picture as (row, column, 3). A vector becomes one row; non-colour pictures show their first channel."""
     shape = picture.shape
     if is_colour(shape):
         return np.moveaxis(picture[:3], 0, -1)

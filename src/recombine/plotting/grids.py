@@ -1,4 +1,4 @@
-"""Pictures over the factor grid: axes with values or labels, the hold-out and its outline, a metric's landscape."""
+"""Plots over the factor grid: axes with values or labels, the hold-out and its outline, the landscape of a metric."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from recombine.core.factors import Factor, FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.plotting.style import HATCH, OUTLINE, new_figure
 
-MOST_TICKS = 5  # of a factor whose values are evenly spaced numbers
-MOST_NAMED = 12  # values of another factor that are all named
-LONG = 12  # signs of all labels together from which they are turned
+MOST_TICKS = 5  # for factors with evenly spaced numbers
+MOST_NAMED = 12  # up to this many values, other factors get a label each
+LONG = 12  # labels are rotated beyond this total number of characters
 
 
 def grid_axes(space: FactorSpace, ax: Axes | None) -> Axes:
@@ -45,7 +45,7 @@ def label_positions(factor: Factor) -> Int[np.ndarray, " tick"]:
 
 
 def hold_out(holdout: Holdout, ax: Axes | None = None) -> Axes:
-    """Draw a hold-out over the first two factors: the shade is the share held out, unavailable cells are hatched."""
+    """Draw a hold-out over the first two factors. The shade is the held-out share; unavailable cells are hatched."""
     ax = grid_axes(holdout.space, ax)
     ax.imshow(holdout.share().T, origin="lower", cmap="Greys", vmin=0, vmax=1.6, aspect="auto")
     hatch_unavailable(holdout, ax)
@@ -55,7 +55,7 @@ def hold_out(holdout: Holdout, ax: Axes | None = None) -> Axes:
 
 
 def hatch_unavailable(holdout: Holdout, ax: Axes) -> None:
-    """Hatch the cells over the first two factors of which no combination with the others is available."""
+    """Hatch the cells over the first two factors for which no combination with the others is available."""
     missing = np.argwhere(np.isnan(holdout.share()))
     corners = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
     if len(missing):
@@ -67,14 +67,17 @@ def hatch_unavailable(holdout: Holdout, ax: Axes) -> None:
 def outline(holdout: Holdout, ax: Axes, **style: Any) -> None:
     """Draw the border between trained and held-out cells over the first two factors.
 
-    With more factors a cell counts as held out where any combination with it is.
+    With more factors, a cell counts as held out if any combination with it is.
     """
     mask = holdout.ood_mask.reshape(-1, 1) if holdout.space.n_factors == 1 else holdout.ood_mask
     held = np.pad(mask.any(axis=tuple(range(2, mask.ndim))), 1)
     across = [[(x - 0.5 - 1, y - 1 - 0.5), (x - 0.5 - 1, y - 1 + 0.5)] for x, y in _steps(held, 0)]
     along = [[(x - 1 - 0.5, y - 0.5 - 1), (x - 1 + 0.5, y - 0.5 - 1)] for x, y in _steps(held, 1)]
     look = {"colors": OUTLINE, "linewidths": 1.5, "capstyle": "projecting", **style}
-    for under in ({"colors": "white", "linewidths": 2 * look["linewidths"]}, {}):  # red alone is lost on a red ground
+    for under in (
+        {"colors": "white", "linewidths": 2 * look["linewidths"]},
+        {},
+    ):  # red alone is invisible on a red background
         ax.add_collection(LineCollection(across + along, **{**look, **under}))
 
 
@@ -97,7 +100,7 @@ def landscape(
 ) -> Axes:
     """Draw a metric over the first two factors (mean over the others) and outline the hold-out.
 
-    Values of unavailable cells are left out; where there is nothing else the plane is hatched.
+    Unavailable cells are left out; positions without available cells are hatched.
     """
     ax = grid_axes(holdout.space, ax)
     plane = _plane(holdout, values)
@@ -118,7 +121,7 @@ def landscape(
 
 
 def _plane(holdout: Holdout, values: Float[np.ndarray, ...]) -> Float[np.ndarray, "first second"]:
-    """The mean over all factors but the first two, of available cells; NaN where there is none."""
+    """The mean over all factors but the first two, over available cells; NaN where there are none."""
     values = values.reshape(-1, 1) if values.ndim == 1 else values
     others = tuple(range(2, values.ndim))
     if not holdout.n_unavailable:

@@ -1,4 +1,4 @@
-"""Images of cells, and models side by side."""
+"""Images of cells, and side-by-side comparisons of models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recombine.plotting.grids import hold_out, landscape, outline
 from recombine.plotting.style import BLUE, OUTLINE, new_figure
 
 LONGEST = 16  # characters in a line above a picture
-MOST_BARS = 40  # entries of a vector that are drawn as bars
+MOST_BARS = 40  # maximum entries of a vector that is drawn as bars
 
 
 def show_output(
@@ -60,7 +60,7 @@ def show_output(
 
 
 def wrapped(label: str, longest: int = LONGEST) -> str:
-    """A cell's label in lines: broken after commas where it is long."""
+    """Break a long label into lines after commas."""
     lines = [""]
     for part in label.split(", "):
         if lines[-1] and len(lines[-1]) + len(part) > longest:
@@ -92,7 +92,7 @@ def comparison(
     cells: Sequence[int],
     titles: Mapping[str, str],
 ) -> Figure:
-    """Draw models side by side: the error landscape of each and its outputs for the same cells, below the truth."""
+    """Draw models side by side: the error landscape of each, and its outputs for the same cells below the truth."""
     tone = tone_of(truth, task.scene.value_range)
     held = task.holdout.ood_mask.ravel()[list(cells)]
     limits = (max(min(e.min() for e in errors.values()), 1e-7), max(e.max() for e in errors.values()))
@@ -123,5 +123,5 @@ def comparison(
 
 
 def tone_note(tone: Tone) -> str:
-    """How brightness is shown, as an addition to a caption; empty if it is shown as it is."""
+    """How brightness is shown, as an addition to a caption; empty if it is shown unchanged."""
     return " · brightness is shown as its square root" if tone.power == 0.5 else ""

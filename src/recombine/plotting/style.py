@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OUTLINE = "#d7301f"
-HATCH = "0.6"  # of cells that are not available
+HATCH = "0.6"  # of unavailable cells
 # The colour-blind safe colours of Okabe and Ito (2008)
 BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#e69f00", "#009e73", "#cc79a7"
 SKY, VERMILION, BLACK, YELLOW = "#56b4e9", "#d55e00", "#000000", "#f0e442"
-COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, BLACK, YELLOW)  # of series, in this order
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, BLACK, YELLOW)  # of series, in order
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 

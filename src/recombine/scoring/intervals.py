@@ -13,7 +13,7 @@ RESAMPLES = 1000
 def bootstrap_interval(
     values: Float[np.ndarray, " n"], *, resamples: int = RESAMPLES, seed: int = 0, level: float = 0.95
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean. NaN for no values or where a value is NaN."""
+    """Percentile bootstrap interval of the mean. NaN if there are no values or if one is NaN."""
     if len(values) == 0 or np.isnan(values).any():
         return math.nan, math.nan
     random = np.random.default_rng(seed)

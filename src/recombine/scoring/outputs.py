@@ -1,4 +1,4 @@
-"""Outputs of a model for chosen cells beside the truth, as arrays and as a figure."""
+"""Outputs of a model and the truth for chosen cells, as arrays and as a figure."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def render(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> tuple[n
 
 
 def samples(model: nn.Module, task: Task, cells: Int[Tensor, " cell"]) -> Figure:
-    """Truth above output for chosen cells; held-out ones are framed in red. Unavailable cells have no picture."""
+    """Draw the truth above the output for chosen, available cells; held-out cells have a red frame."""
     if task.inverse:
         raise InputError(
-            "Samples show images, and this task goes from images to codes. Look at `scores.plot_landscape()` instead."
+            "Samples show images, but this task maps images to codes. Use `scores.plot_landscape()` instead."
         )
     gone = [task.space.label(int(cell)) for cell in cells if not task.holdout.available.ravel()[int(cell)]]
     if gone:
-        raise InputError(f"There is no picture of unavailable cells. Got {'; '.join(gone)}.", "cells")
+        raise InputError(f"Unavailable cells have no picture. Got {'; '.join(gone)}.", "cells")
     truth, outputs = render(model, task, cells)
     held = task.holdout.ood_mask.ravel()[cells.numpy()]
     tone = tone_of(truth, task.scene.value_range)

@@ -1,7 +1,7 @@
 """Scores of a decoder on every combination, trained or held out.
 
 scores = score(model, task)
-scores.to_pandas()            # a row per cell of the grid
+scores.to_pandas()            # one row per cell of the grid
 scores.summary()              # ID and OOD means with bootstrap intervals
 scores.plot_landscape()       # error over the factor plane, hold-out outlined
 scores.plot_samples()         # truth beside output
@@ -106,14 +106,15 @@ def _targets(task: Task, values: Tensor, outputs: Tensor) -> Tensor:
 
 @dataclass(repr=False)
 class Scores:
-    """A table of metrics with a row per cell, with summaries and figures.
+    """A table of metrics with one row per cell, with summaries and figures.
 
     Attributes:
-        holdout: Tells which cells are ID, OOD or unavailable.
-        columns: Metric → one number per cell, in cell order; NaN for unavailable cells. Metrics that do not apply to
-            the task are absent.
-        model, task: What was scored, for pictures.
-        source: Gives both when they are first needed, for scores that were read from a file.
+            holdout: Defines which cells are ID, OOD or unavailable.
+            columns: Maps each metric to one number per cell, in cell order; NaN for unavailable cells. Metrics that do
+            not
+                apply to the task are absent.
+            model, task: The scored model and task, for pictures.
+            source: Provides both on first use, for scores that were read from a file.
     """
 
     holdout: Holdout
@@ -155,17 +156,17 @@ class Scores:
         return {**factors, SPLIT: self.split, **self.columns}
 
     def to_csv(self) -> str:
-        """The table as text; numbers are written so that reading them gives them back exactly."""
+        """The table as CSV text. Numbers are written with full precision."""
         table = {name: column.tolist() for name, column in self._table().items()}
         return to_csv([dict(zip(table, row)) for row in zip(*table.values())], list(table))
 
     @classmethod
     def from_csv(cls, path: Path, space: FactorSpace) -> Scores:
-        """Read what `to_csv` wrote, whichever metrics it has. The table itself tells which cells are ID and OOD."""
+        """Read what `to_csv` wrote, with any metrics. The table itself defines which cells are ID and OOD."""
         try:
             rows = from_csv(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeError, DamagedError) as error:
-            raise DamagedError(f"{path} is no table of scores: {error}") from error
+            raise DamagedError(f"{path} is not a table of scores: {error}") from error
         if len(rows) != len(space):
             raise DamagedError(f"{path} has {len(rows)} rows, but the grid has {len(space)} cells.")
         lacking = [name for name in (*space.names, SPLIT) if name not in rows[0]]
@@ -175,8 +176,8 @@ class Scores:
         strange = sorted(set(split) - {ID, OOD, UNAVAILABLE})
         if lacking or texts or strange:
             wrong = f"it lacks {', '.join(lacking)}" if lacking else f"{', '.join(texts)} holds text"
-            wrong = wrong if lacking or texts else f"a split is {ID}, {OOD} or {UNAVAILABLE}, not {strange[0]}"
-            raise DamagedError(f"{path} is no table of scores: {wrong}.")
+            wrong = wrong if lacking or texts else f"a split must be {ID}, {OOD} or {UNAVAILABLE}, not {strange[0]}"
+            raise DamagedError(f"{path} is not a table of scores: {wrong}.")
         holdout = holdouts.mask(space, split == OOD)
         holdout = holdout.within(split != UNAVAILABLE) if (split == UNAVAILABLE).any() else holdout
         return cls(holdout, {name: np.array([row[name] for row in rows]) for name in metrics})
@@ -188,7 +189,7 @@ class Scores:
         return Summary.of(self.columns, chosen, resamples=resamples, seed=seed)
 
     def plot_landscape(self, metric: str = "mse", ax: Axes | None = None) -> Axes:
-        """The metric over the first two factors (mean over the others), hold-out outlined."""
+        """Draw the metric over the first two factors (mean over the others), with the hold-out outlined."""
         from recombine.plotting.grids import landscape
 
         if metric not in self.columns:
@@ -197,7 +198,7 @@ class Scores:
         return landscape(self.holdout, values, metric, ax, label=axis_label(metric), log=on_log_scale(metric))
 
     def plot_samples(self, cells: Sequence[int] | None = None, *, n: int = 5, seed: int = 0) -> Figure:
-        """Truth above output for `n` ID and `n` OOD cells drawn by seed, or for the cells given."""
+        """Draw the truth above the output for `n` ID and `n` OOD cells drawn with a seed, or for the given cells."""
         from recombine.scoring.outputs import samples
 
         if self.source is not None and self.model is None:
@@ -219,7 +220,7 @@ class Scores:
 
 
 def axis_label(name: str) -> str:
-    """What a metric is called in figures, with its unit; its column's name if it is not registered here."""
+    """The name of a metric in figures, with its unit; the column's name if the metric is not registered."""
     if name not in METRICS:
         return name
     metric = METRICS[name]
@@ -227,5 +228,5 @@ def axis_label(name: str) -> str:
 
 
 def on_log_scale(name: str) -> bool:
-    """Whether figures show a metric on a log scale."""
+    """Whether figures use a log scale for a metric."""
     return name in METRICS and METRICS[name].log

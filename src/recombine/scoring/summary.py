@@ -30,7 +30,7 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class Summary:
-    """Means by split and metric; `summary["ood", "mse"].mean`. What does not apply, or is empty, is absent."""
+    """Means by split and metric: `summary["ood", "mse"].mean`. Entries that do not apply or are empty are absent."""
 
     rows: list[SummaryRow]
 
@@ -43,7 +43,7 @@ class Summary:
         resamples: int = RESAMPLES,
         seed: int = 0,
     ) -> Summary:
-        """Summarize metrics, given which cells are in which split."""
+        """Summarize metrics, given the split of each cell."""
         rows = []
         for split, chosen in splits.items():
             for metric, column in columns.items():
@@ -60,7 +60,7 @@ class Summary:
         return {(row.split, row.metric): row for row in self.rows}
 
     def to_json(self) -> dict[str, float | None]:
-        """Flat and JSON-able: id_mse, ood_mse, id_localization, …; None where outputs are not finite."""
+        """Flat JSON values: id_mse, ood_mse, id_localization, …; None if outputs are not finite."""
         means = {f"{row.split}_{row.metric}": row.mean for row in self.rows}
         return {name: mean if math.isfinite(mean) else None for name, mean in means.items()}
 

@@ -19,10 +19,10 @@ FORMAT = "recombine-checkpoint-1"
 
 
 class DamagedCheckpoint(DamagedError):
-    """A checkpoint cannot be gone on from: it is truncated, was changed, or belongs to something else.
+    """Training cannot resume from a checkpoint, because it is truncated, was changed, or belongs to another run.
 
     Attributes:
-        path: Its file.
+            path: The file.
     """
 
     def __init__(self, path: Path, message: str) -> None:
@@ -40,7 +40,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a seed's snapshot is kept, and the fingerprint of the run it belongs to."""
+    """The file of a seed's snapshot, and the fingerprint of the run it belongs to."""
 
     path: Path
     fingerprint: str
@@ -50,16 +50,16 @@ class Checkpoint:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"A checkpoint cannot be kept at {self.path}: {error.strerror}.") from error
+            raise StoreError(f"Cannot write a checkpoint to {self.path}: {error.strerror}.") from error
         if self.path.is_dir():
-            raise StoreError(f"A checkpoint is a file, but {self.path} is a folder. Name a file in it.")
+            raise StoreError(f"A checkpoint must be a file, but {self.path} is a folder. Give a file in it.")
 
     def write(self, snapshot: Snapshot) -> None:
         facts = {"format": FORMAT, "fingerprint": self.fingerprint, "facts": json.dumps(snapshot.facts)}
         write_tensors(self.path, snapshot.tensors, facts)
 
     def prepare(self, snapshot: Snapshot) -> None:
-        """Write the snapshot beside the last one, which `adopt` replaces by it."""
+        """Write the snapshot beside the previous one. `adopt` then replaces the previous one."""
         Checkpoint(_next(self.path), self.fingerprint).write(snapshot)
 
     def adopt(self) -> None:
@@ -74,14 +74,14 @@ class Checkpoint:
         if metadata.get("format") != FORMAT:
             raise DamagedCheckpoint(
                 self.path,
-                f"{self.path} is no checkpoint of this version (format {metadata.get('format')!r}, expected "
-                f"{FORMAT!r}). Move it away to start afresh.",
+                f"{self.path} is not a checkpoint of this version (format {metadata.get('format')!r}, expected "
+                f"{FORMAT!r}). Move it away to start again.",
             )
         if metadata.get("fingerprint") != self.fingerprint:
             raise DamagedCheckpoint(
                 self.path,
-                f"{self.path} belongs to a run with other settings, model or task. Move it away to start afresh, "
-                "or go on with the settings it was made with.",
+                f"{self.path} belongs to a run with other settings, model or task. Move it away to start again, "
+                "or resume with its original settings.",
             )
         return Snapshot(tensors, _facts(self.path, metadata))
 
@@ -93,8 +93,8 @@ def _next(path: Path) -> Path:
 def settle(paths: Sequence[Path]) -> None:
     """Bring seeds that train together to the newest step that all of them have.
 
-    They are saved one after the other: first each prepares its snapshot, then each adopts it. So after a kill in
-    between all have the old one, or all have the new one.
+    Saving has two phases: first every seed prepares its snapshot, then every seed adopts it. After a kill in between,
+    either all seeds have the old snapshot or all can get the new one.
     """
     waiting = {path: steps_done(_next(path)) for path in paths}
     if not any(step is not None for step in waiting.values()):
@@ -118,7 +118,7 @@ def _damage_of(path: Path) -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        raise DamagedCheckpoint(path, f"{error} Move it away to start afresh.") from error
+        raise DamagedCheckpoint(path, f"{error} Move it away to start again.") from error
 
 
 def _facts(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _facts(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
         return {**facts, "step": int(facts["step"])}
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise DamagedCheckpoint(
-            path, f"{path} is no checkpoint: its facts cannot be read. Move it away to start afresh."
+            path, f"{path} is not a checkpoint: its facts cannot be read. Move it away to start again."
         ) from error
 
 

@@ -14,16 +14,16 @@ from recombine.training.checkpoint import Checkpoint, DamagedCheckpoint, Snapsho
 from recombine.training.evaluation import Evaluator
 from recombine.training.fingerprint import fingerprint
 
-SHARED = "shared."  # before the names of what the optimizer keeps for all seeds together
+SHARED = "shared."  # prefix of optimizer state that all seeds share
 
 
 class Checkpointing:
-    """Keeps the state of a training in one file per seed.
+    """Saves the state of a training run in one file per seed.
 
     Args:
-        evaluator: The training's, which knows its trainer.
-        paths: One file per seed; none if nothing is to be kept.
-        guard: Called before files are replaced; raises if they may not be any more.
+        evaluator: The evaluator of the run, which knows its trainer.
+        paths: One file per seed; empty to save nothing.
+        guard: Called before files are replaced; raises if replacing is no longer allowed.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Checkpointing:
             file.adopt()
 
     def resume(self) -> None:
-        """Load the seeds' snapshots, which are all of the same step, or start at step 0."""
+        """Load the snapshots of all seeds, which are at the same step, or start at step 0."""
         snapshots = [s for s in (file.read() for file in self.files) if s is not None]
         if not snapshots:
             return
@@ -64,7 +64,7 @@ class Checkpointing:
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise DamagedCheckpoint(
                 self.files[0].path,
-                f"{self.files[0].path} does not fit the run it names ({error}). Move it away to start afresh.",
+                f"{self.files[0].path} does not fit the run it belongs to ({error}). Move it away to start again.",
             ) from error
 
     def _snapshot(self, index: int) -> Snapshot:
@@ -89,7 +89,7 @@ class Checkpointing:
         record.without_improvement = facts["without_improvement"]
         trace = snapshot.tensors["trace"]
         if len(trace) != trainer.step:
-            raise ValueError(f"it stands at step {trainer.step} but has the losses of {len(trace)}")
+            raise ValueError(f"it is at step {trainer.step} but contains the losses of {len(trace)}")
         trainer.trace.reserve(trainer.step)
         trainer.trace.of_seed(index, trainer.step).copy_(trace)
         for name, target in trainer.program.tensors(index).items():
@@ -107,14 +107,14 @@ class Checkpointing:
                 key = f"optimizer.{name}.{slot}"
                 if isinstance(value, Tensor) and value.shape == parameter.shape:
                     tensors[key] = self.trainer.program.seed_part(value, index)
-                elif isinstance(value, Tensor):  # of all seeds, such as a count of steps
+                elif isinstance(value, Tensor):  # shared by all seeds, such as a step count
                     tensors[f"{SHARED}{key}"] = value
                 elif value is None or isinstance(value, bool | int | float):
                     numbers[key] = value
                 else:
                     kind = type(self.trainer.optimizer).__name__
                     raise InputError(
-                        f"{kind} keeps a {type(value).__name__} ({slot!r}), which no checkpoint can hold. Train "
+                        f"{kind} keeps a {type(value).__name__} ({slot!r}), which a checkpoint cannot store. Train "
                         "without checkpoints, or choose another optimizer.",
                         "optimizer",
                     )

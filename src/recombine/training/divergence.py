@@ -1,4 +1,4 @@
-"""Explaining why a loss is NaN or infinite."""
+"""Explains why a loss is NaN or infinite."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def explain(trainer: Trainer, index: int, step: int, columns: Sequence[str]) -> 
     """Build the error for a seed whose loss is not finite. It names the examples if they are the cause.
 
     Args:
-        trainer: At any later step.
-        index: Which of its seeds.
-        step: The first step with a loss that is not finite.
-        columns: Which parts of the loss are not.
+            trainer: The trainer, at any later step.
+            index: Index of the seed.
+            step: The first step with a non-finite loss.
+            columns: The parts of the loss that are not finite.
     """
     seed = trainer.seeds[index]
     step = min(step, trainer.total - 1)
@@ -26,12 +26,12 @@ def explain(trainer: Trainer, index: int, step: int, columns: Sequence[str]) -> 
         if bool(bad.any()):
             row = int(trainer.schedules[index](step)[bad][0])
             why = (
-                f"{start} The {cause} of {int(bad.sum())} of its {len(bad)} examples are not finite (the first is of "
+                f"{start} The {cause} of {int(bad.sum())} of its {len(bad)} examples are not finite (the first is from "
                 f"the source {trainer.examples.name_of(row)!r}). Remove or repair them."
             )
             return TrainingDiverged({seed: why}, causes={seed: cause})
     why = (
         f"{start} Inputs and targets are finite. Likely causes: a learning rate that is too high (it was "
-        f"{trainer.learning_rate(step):.2g}; try a third, or a warm-up), or a loss or a term with an infinite gradient."
+        f"{trainer.learning_rate(step):.2g}; try a third, or a warm-up), or a loss or term with an infinite gradient."
     )
     return TrainingDiverged({seed: why}, causes={seed: DivergenceCause.LOSS})

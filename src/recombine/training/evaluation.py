@@ -19,7 +19,7 @@ class SeedRecord:
     """The progress of one seed.
 
     Attributes:
-        history: A row per evaluation.
+        history: One row per evaluation.
         best: Lowest ID error so far.
         without_improvement: Evaluations since then.
         stopped: Whether its evaluation has ended; its steps continue while other seeds need them.
@@ -73,7 +73,9 @@ class Evaluator:
         self.check_finite()
         trainer = self.trainer
         every = trainer.setup.training.evaluate_every
-        since = (trainer.step - 1) // every * every  # from the step alone, so that checkpoints leave no trace in it
+        since = (
+            (trainer.step - 1) // every * every
+        )  # depends only on the step, so that checkpoints have no effect on it
         errors = self._errors()
         means = trainer.trace.means(since, trainer.step)
         rate = trainer.learning_rate(trainer.step - 1)
@@ -102,7 +104,7 @@ class Evaluator:
         return [{name: own[i] for name, own in means.items()} for i in range(len(self.records))]
 
     def check_finite(self) -> None:
-        """End seeds whose loss is not finite. Called at intervals: reading the loss after each step would stall."""
+        """Stop seeds with a non-finite loss. Called at intervals: reading the loss after each step would stall."""
         trainer = self.trainer
         for i, step in enumerate(trainer.trace.first_bad_steps(self.checked, trainer.step)):
             if step is not None and not self.records[i].stopped:

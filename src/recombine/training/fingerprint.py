@@ -1,4 +1,4 @@
-"""The fingerprint of a run: a hash of everything that its further training depends on."""
+"""The fingerprint of a run: a hash of everything that the rest of its training depends on."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch import Tensor
 from recombine.core.files import digest
 from recombine.training.trainer import Trainer
 
-DEEPEST = 8  # lists within lists
+DEEPEST = 8  # maximum nesting of lists
 
 
 def fingerprint(trainer: Trainer, index: int) -> str:
-    """Of one seed: its recipe, task, model, loss, optimizer and terms."""
+    """Fingerprint of one seed: its recipe, task, model, loss, optimizer and terms."""
     setup, task = trainer.setup, trainer.setup.task
     shapes = {name: list(t.shape) for name, t in trainer.program.tensors(index).items()}
     described = (trainer.models[index], task.scene, task.encoding, setup.loss, setup.optimizer, *setup.terms)
@@ -29,12 +29,12 @@ def settings(part: object) -> list[Any]:
     """The settings of an object: its configuration, and public attributes that are plain values or tensors."""
     public = {k: v for k, v in getattr(part, "__dict__", {}).items() if not k.startswith("_") and k != "training"}
     told = {name: _told(value) for name, value in {**public, "config": getattr(part, "config", None)}.items()}
-    name = getattr(part, "__qualname__", type(part).__qualname__)  # a function's own name, else that of the class
+    name = getattr(part, "__qualname__", type(part).__qualname__)  # the name of a function, else of the class
     return [name, {name: text for name, text in told.items() if text is not None}]
 
 
 def _told(value: object, depth: int = DEEPEST) -> str | None:
-    """Numbers, text and arrays, also in lists and dictionaries, as text; None for anything else."""
+    """Text of numbers, strings and arrays, also inside lists and dictionaries; None for anything else."""
     if isinstance(value, Tensor):
         return digest({"": value.detach().cpu()}, {})
     if isinstance(value, np.ndarray):

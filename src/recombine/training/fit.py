@@ -1,4 +1,4 @@
-"""Checking on two examples, before training, that a model fits a task."""
+"""Checks with two examples, before training, that a model fits a task."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from recombine.training.losses import Loss
 
 
 def check_module(model: object) -> None:
-    """Raise unless it is a module."""
+    """Raise unless the model is a module."""
     if not isinstance(model, nn.Module):
         raise InputError(
-            f"Only an nn.Module can be trained. Got {type(model).__name__}. Give the module itself; recombine.adapt "
-            "says what it is called with and which part of its output to take.",
+            f"Only an nn.Module can be trained. Got {type(model).__name__}. Pass the module itself. With "
+            "recombine.adapt, you can set the arguments of the module and select a part of its output.",
             "model",
         )
 
 
 def check_fit(model: nn.Module, task: Task, loss: Loss, device: torch.device) -> None:
-    """Raise if the model does not take the task's inputs, or gives outputs that its targets or the loss do not fit."""
+    """Raise if the model does not accept the task's inputs, or if its outputs do not fit the targets or the loss."""
     if isinstance(model, Decoder) and model.inverse != task.inverse:
         raise InputError(
             f"{type(model).__name__} maps {'images to codes' if model.inverse else 'codes to images'}, but the "
@@ -39,13 +39,13 @@ def check_fit(model: nn.Module, task: Task, loss: Loss, device: torch.device) ->
     except (RuntimeError, TypeError) as error:
         shape = ", ".join(map(str, task.input_shape))
         raise InputError(
-            f"The model does not take inputs of shape (batch, {shape}): {error}. If it wants labels, noise or several "
-            "arguments, see recombine.adapt."
+            f"The model does not accept inputs of shape (batch, {shape}): {error}. If it takes labels, noise or "
+            "several arguments, see recombine.adapt."
         ) from error
     if not isinstance(outputs, Tensor):
         raise InputError(f"{not_a_tensor(outputs)} Write recombine.adapt(model, output=…).", "model")
     expected = (2, *task.target_shape)
     if tuple(outputs.shape) != expected:
         got = tuple(outputs.shape)
-        raise InputError(f"For two inputs the model must give outputs of shape {expected}. Got {got}.")
+        raise InputError(f"For two inputs, the model must return outputs of shape {expected}. Got {got}.")
     loss.check(outputs, task.targets(values))

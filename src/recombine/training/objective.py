@@ -14,7 +14,7 @@ from recombine.training.losses import Loss
 
 
 class Objective(nn.Module):
-    """Loss of one batch under one model: the column of the total, of the loss itself and of each term."""
+    """Loss of one batch under one model, with one column for the total, the loss itself and each term."""
 
     def __init__(self, model: nn.Module, loss: Loss, terms: Sequence[LossTerm]) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Objective(nn.Module):
         outputs: Tensor | None = None,
         weights: Tensor | None = None,
     ) -> Float[Tensor, " column"]:
-        """The columns; the model is not called if its outputs are given."""
+        """Compute the columns. The model is not called if its outputs are given."""
         if outputs is None:
             outputs = self.model(inputs)
         assert outputs is not None
@@ -48,5 +48,5 @@ class Objective(nn.Module):
 def _number(name: str, value: object) -> Float[Tensor, ""]:
     if not isinstance(value, Tensor) or value.ndim:
         got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-        raise InputError(f"The loss term {name!r} must give a single number as a tensor. Got {got}.")
+        raise InputError(f"The loss term {name!r} must return a single number as a tensor. Got {got}.")
     return value

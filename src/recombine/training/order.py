@@ -1,4 +1,4 @@
-"""The order in which a seed sees its examples, a pure function of seed and step."""
+"""The order in which a seed sees its examples: a pure function of seed and step."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from recombine.core.seeds import generator
 
 
 class Order:
-    """Reshuffled epochs laid end to end and cut into equal batches.
+    """Reshuffled epochs, concatenated and cut into equal batches.
 
     Args:
-        rows: What an epoch consists of.
+        rows: The rows of an epoch.
         batch: Rows per step.
-        seed: Decides the shuffles.
+        seed: Determines the shuffles.
     """
 
     def __init__(self, rows: Int[Tensor, " row"], batch: int, seed: int) -> None:
@@ -46,10 +46,10 @@ class Order:
 
 
 class Schedule:
-    """Orders that follow each other, each counting its steps from 0.
+    """A sequence of orders, each of which counts its steps from 0.
 
     Args:
-        phases: First step and order of each phase; the first one starts at step 0.
+            phases: First step and order of each phase. The first phase starts at step 0.
     """
 
     def __init__(self, phases: Sequence[tuple[int, Order]]) -> None:

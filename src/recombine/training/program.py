@@ -1,4 +1,4 @@
-"""How a step computes losses: for one model, or for several seeds stacked into one program."""
+"""The computation of losses in a step: for one model, or for several seeds stacked into one program."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Single:
         return self.objective.model(inputs).unsqueeze(0)
 
     def tensors(self, index: int) -> dict[str, Tensor]:
-        """Parameters and buffers of a seed, sharing memory with the program's."""
+        """Parameters and buffers of a seed, which share memory with the program."""
         assert index == 0
         return {**self.parameters, **self.buffers}
 
@@ -52,11 +52,12 @@ class Single:
 
 
 class Stacked:
-    """Several seeds: their parameters stacked along a first dimension, one vectorized program for all.
+    """Several seeds: their parameters are stacked along a first dimension, in one vectorized program.
 
     The seeds never mix: the summed loss has block-diagonal gradients, and the optimizer is elementwise. Results equal
-    those of single runs up to the rounding of batched matrix products. A model's fast path `stacked_forward` is taken
-    in place of vmap.
+    those of single runs up to the rounding of batched matrix products. If the model has a fast path `stacked_forward`,
+    it
+    replaces vmap.
     """
 
     def __init__(self, models: Sequence[nn.Module], loss: Loss, terms: Sequence[LossTerm]) -> None:
@@ -89,7 +90,7 @@ class Stacked:
         self, inputs: Tensor, targets: Tensor, progress: float, weights: Tensor | None = None
     ) -> Float[Tensor, "seed column"]:
         outputs = self._forward(inputs)
-        if not self.objective.terms:  # all seeds at once, which is quicker than under vmap
+        if not self.objective.terms:  # all seeds at once, which is faster than vmap
             error = self.objective.loss.of_seeds(outputs, targets, weights)
             return torch.stack([error, error], dim=1)
         batch = {"inputs": inputs, "targets": targets, "outputs": outputs}

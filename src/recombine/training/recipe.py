@@ -1,4 +1,4 @@
-"""How to train: every setting that changes a run's result. The named recipes are in `recipes/`."""
+"""Training settings: everything that affects the result of a run. The named recipes are in `recipes/`."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ class Training(Parameters):
     Attributes:
         epochs: Passes over the training examples.
         steps: Optimizer steps; overrides epochs.
-        batch: Examples per step. Batches run on across epoch ends, so all have this size.
-        examples: What is trained on: a name for each source of examples → its settings, on top of the recipe's own
-            sources. The `kind` of a source is its name unless given; all have `repeats`, `weight`, `start` and `stop`
-            (`recombine.training.examples.Placement`). None leaves out a source of the recipe:
-            {"cells": {"count": 10}, "single_factor": {}}.
-        learning_rate: Of the optimizer, before the schedule.
-        optimizer: By kind, with its settings: {"kind": "adamw", "weight_decay": 0.01}.
-        schedule: Learning rate "constant", or falling along a "cosine" that reaches 0 one step after the last.
-        warmup: Share of the steps over which the learning rate rises linearly at the start.
-        loss: Between outputs and targets, by kind, with its settings: {"kind": "mse"}.
-        terms: Loss terms added to it, by kind: {"entropy": {"weight": 0.1}}.
+            batch: Examples per step. Batches continue across epoch ends, so all have this size.
+            examples: The training examples: maps the name of each source to its settings, on top of the recipe's own
+                sources. The `kind` of a source defaults to its name; all sources have `repeats`, `weight`, `start` and
+                `stop`
+                (`recombine.training.examples.Placement`). None removes a source of the recipe:
+                {"cells": {"count": 10}, "single_factor": {}}.
+            learning_rate: Learning rate of the optimizer, before the schedule.
+            optimizer: The optimizer's kind and settings: {"kind": "adamw", "weight_decay": 0.01}.
+            schedule: "constant" learning rate, or "cosine" decay that reaches 0 one step after the last.
+            warmup: Share of the steps over which the learning rate rises linearly at the start.
+            loss: The loss between outputs and targets, by kind and settings: {"kind": "mse"}.
+            terms: Loss terms added to it, by kind: {"entropy": {"weight": 0.1}}.
         stop_below: Stop once the ID error (estimated on `evaluate_cells` cells) is at or below this.
         stop_patience: Stop after this many evaluations without a new lowest ID error.
         evaluate_every: Steps between evaluations of ID and OOD error.
-        evaluate_cells: At most so many ID cells, and so many OOD cells, drawn once, serve for evaluations.
-        allow_unseen: Accept hold-outs that take single factor values out of training.
+            evaluate_cells: Maximum number of ID cells, and of OOD cells, for evaluations; drawn once.
+            allow_unseen: Accept hold-outs that remove single factor values from training.
     """
 
     epochs: Count
@@ -62,7 +63,7 @@ class Training(Parameters):
     @field_validator("examples")
     @classmethod
     def _check_examples(cls, given: dict[str, dict[str, Any] | None]) -> dict[str, dict[str, Any] | None]:
-        """Canonical sources by name, so that two ways of writing them are one; None only where it leaves one out."""
+        """Canonical sources by name, so that different spellings are equal; None only where it removes a source."""
         usual = cls.model_fields["examples"].default
         found: dict[str, dict[str, Any] | None] = {}
         problems: list[Problem] = []
@@ -97,7 +98,7 @@ class Training(Parameters):
         for kind, given in terms.items():
             try:
                 if given.get("kind", kind) != kind:
-                    raise InputError(f"The term {kind!r} is of that kind. Got kind {given['kind']!r}; leave it out.")
+                    raise InputError(f"The kind of the term {kind!r} is its name. Got kind {given['kind']!r}; omit it.")
                 checked[kind] = TERMS.validate({**given, "kind": kind}).model_dump(exclude={"kind"})
             except InputError as error:
                 problems += [Problem(f"{kind}.{key}".rstrip("."), told) for key, told in error.problems]
@@ -106,15 +107,15 @@ class Training(Parameters):
         return checked
 
     def loss_terms(self) -> list[LossTerm]:
-        """Build the loss terms that the recipe names."""
+        """Build the loss terms of the recipe."""
         return [TERMS.build({"kind": kind, **given}) for kind, given in self.terms.items()]
 
     def loss_function(self) -> Loss:
-        """Build the loss that the recipe names."""
+        """Build the loss of the recipe."""
         return LOSSES.build(self.loss)
 
     def optimizer_factory(self) -> OptimizerFactory:
-        """Build the function that makes the optimizer."""
+        """Build the factory that creates the optimizer."""
         return OPTIMIZERS.build(self.optimizer)
 
     def total_steps(self, examples: int) -> int:
@@ -143,10 +144,10 @@ class Training(Parameters):
 
 
 def onto(usual: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings on top of the usual ones; another kind starts from its own defaults."""
+    """Merge settings into the defaults. A different kind starts from its own defaults."""
     return dict(given) if given.get("kind", usual["kind"]) != usual["kind"] else {**usual, **given}
 
 
 def recipe(kind: str = "paper", **settings: Any) -> Training:
-    """A recipe by name with some settings changed: recipe("paper", epochs=20)."""
+    """A named recipe with some settings changed: recipe("paper", epochs=20)."""
     return cast("Training", RECIPES.validate({"kind": kind, **settings}))

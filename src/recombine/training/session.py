@@ -1,4 +1,4 @@
-"""One training from start to end: trainer, evaluations, checkpoints, callbacks, Ctrl-C."""
+"""A training run from start to end: trainer, evaluations, checkpoints, callbacks and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ FINISH_LEAST = 64  # examples, however large the targets
 
 
 class Session:
-    """Trains models of one architecture, a seed each.
+    """Trains models of one architecture, one per seed.
 
     Args:
         models, setup, seeds, stacked: As for Trainer.
-        checkpoints: One file per seed, to go on from and to save to.
+            checkpoints: One file per seed, to resume from and to save to.
         guard: See Checkpointing.
     """
 
@@ -53,7 +53,7 @@ class Session:
         self.seconds = 0.0
 
     def run(self, checkpoint_seconds: float = 60.0, progress: bool | None = None) -> None:
-        """Go on from the checkpoints, if there are any, to the end."""
+        """Resume from the checkpoints, if there are any, and train to the end."""
         trainer, setup = self.trainer, self.trainer.setup
         keep_freed_memory()
         self.checkpointing.check_places()
@@ -93,12 +93,12 @@ class Session:
     def _interrupted(self) -> str:
         done = f"Interrupted at step {self.trainer.step} of {self.trainer.total}."
         if not self.checkpointing.files:
-            return f"{done} Nothing was saved, as no checkpoint file was asked for."
+            return f"{done} Nothing was saved, because no checkpoint file was given."
         folder = self.checkpointing.files[0].path.parent
-        return f"{done} The state is saved in {folder}; run the same thing again to go on."
+        return f"{done} The state is saved in {folder}. Repeat the same call to resume."
 
     def outcomes(self) -> list[TrainingResult | TrainingDiverged]:
-        """For each seed its result, with a model of its own on the training device, or why there is none."""
+        """For each seed, its result with a separate model on the training device, or the reason why there is none."""
         return [self._outcome(i) for i in range(len(self.trainer.seeds))]
 
     def _finish(self, index: int) -> None:

@@ -1,4 +1,4 @@
-"""The settings that all seeds of a training share."""
+"""The settings that all seeds of a training run share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LossFunction = Loss | Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Setup:
-    """A task and how to learn it. Make one with `Setup.of`, which checks that its parts fit together."""
+    """A task and how to learn it. Create one with `Setup.of`, which checks that its parts fit together."""
 
     task: Task
     training: Training
@@ -46,7 +46,7 @@ class Setup:
         device: str | torch.device = "auto",
         callbacks: Sequence[Callback] = (),
     ) -> Setup:
-        """The recipe's loss, optimizer and terms, unless others are given."""
+        """Use the recipe's loss, optimizer and terms unless others are given."""
         chosen = recipe_of(training)
         task.encoding.check()
         check_examples(task, chosen)
@@ -72,14 +72,14 @@ class Setup:
 
     @property
     def can_stack(self) -> bool:
-        """Whether the optimizer leaves seeds apart that are stacked into one program."""
+        """Whether the optimizer keeps seeds separate that are stacked into one program."""
         return isinstance(self.optimizer, OptimizerFactory) and self.optimizer.elementwise
 
 
 def recipe_of(training: Training | str | None) -> Training:
-    """A recipe as it is or by its name; the paper's if none is given."""
+    """Return a recipe unchanged or look it up by name; the default is the paper's."""
     if isinstance(training, Training):
         return training
     if training is not None and not isinstance(training, str):
-        raise InputError(f"The training is a recipe or the name of one. Got {training!r} instead.", "training")
+        raise InputError(f"training must be a recipe or the name of one. Got {training!r} instead.", "training")
     return recipe() if training is None else recipe(training)

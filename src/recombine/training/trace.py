@@ -13,13 +13,13 @@ FIRST_ROOM = 1024  # steps
 
 
 class LossTrace:
-    """Losses by seed, step and column. Memory grows with the steps done, not with the steps planned.
+    """Losses by seed, step and column. Memory grows with the completed steps, not with the planned ones.
 
     Args:
         seeds: Number of seeds.
-        names: Of the columns; the first is the total.
-        total: Steps of the whole run.
-        device: Where losses are computed; asking for numbers there after every step would stall.
+            names: Names of the columns; the first is the total.
+            total: Steps of the whole run.
+            device: Device of the losses, which are read rarely, because reading them after every step would stall.
     """
 
     def __init__(self, seeds: int, names: Sequence[str], total: int, device: torch.device) -> None:
@@ -28,7 +28,7 @@ class LossTrace:
         self.values = torch.empty(seeds, 0, len(self.names), device=device)
 
     def reserve(self, steps: int) -> None:
-        """Make room for so many steps, doubling what there is."""
+        """Make room for this many steps, by doubling."""
         had = self.values.shape[1]
         missing = steps - had
         if missing > 0:
@@ -41,11 +41,11 @@ class LossTrace:
         self.values[:, step] = losses.detach()
 
     def means(self, since: int, until: int) -> list[dict[str, float]]:
-        """For each seed the mean of each column over some steps."""
+        """For each seed, the mean of each column over a range of steps."""
         return [dict(zip(self.names, row)) for row in self.values[:, since:until].mean(1).tolist()]
 
     def first_bad_steps(self, since: int, until: int) -> list[int | None]:
-        """For each seed the first of some steps whose total is not finite."""
+        """For each seed, the first step of a range whose total is not finite."""
         finite = self.values[:, since:until, 0].isfinite().cpu()
         return [None if bool(own.all()) else since + int((~own).nonzero()[0]) for own in finite]
 

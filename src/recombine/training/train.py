@@ -1,4 +1,4 @@
-"""Train one model, or one model per seed, for a setup."""
+"""Trains one model, or one model per seed, for a setup."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from recombine.training.result import TrainingResult
 from recombine.training.session import Session
 from recombine.training.setup import Setup
 
-WORTH_SAVING = 1.0  # seconds of training
+WORTH_SAVING = 1.0  # seconds of training that justify a checkpoint
 
 MakeModel = Callable[[int], nn.Module]
 
 
 @dataclass(frozen=True)
 class Keeping:
-    """Where and how often the state of a training is saved.
+    """Where and how often the state of a training run is saved.
 
     Attributes:
         checkpoints: One file per seed; None if nothing is saved.
         seconds: Time between two saves.
-        guard: Called before files are replaced; raises if they may not be any more.
+            guard: Called before files are replaced; raises if replacing is no longer allowed.
     """
 
     checkpoints: Sequence[str | Path] | None = None
@@ -44,7 +44,7 @@ class Keeping:
 def train_one(
     model: nn.Module, setup: Setup, seed: int, keeping: Keeping | None = None, *, progress: bool | None = None
 ) -> TrainingResult:
-    """Train a model in place from the weights it has; a `Decoder` is left in evaluation mode."""
+    """Train a model in place from its current weights. A `Decoder` is left in evaluation mode."""
     check_module(model)
     keeping = keeping or Keeping()
     session = Session([model], setup, [check_seed(seed)], keeping.checkpoints, guard=keeping.guard)
@@ -61,20 +61,20 @@ def train_many(
     together: bool,
     progress: bool | None = None,
 ) -> list[TrainingResult]:
-    """Train a model per seed.
+    """Train one model per seed.
 
     Args:
-        make: Seed → model with that seed's initial weights.
-        setup: What the seeds have in common.
+            make: Returns a model with the initial weights of a seed.
+            setup: The settings that all seeds share.
         seeds: One result each.
         keeping: See Keeping.
-        together: Train seeds that stand at the same step as one batched program.
+            together: Train seeds that are at the same step as one batched program.
         progress: Show a progress bar; by default only on a terminal.
     """
     keeping = keeping or Keeping()
     seeds = [check_seed(seed) for seed in seeds]
     if len(set(seeds)) != len(seeds):
-        raise InputError(f"Each seed may occur once. Got {seeds}.", "seed")
+        raise InputError(f"Seeds must be distinct. Got {seeds}.", "seed")
     files = keeping.checkpoints
     if files is not None and len(files) != len(seeds):
         raise InputError(f"{len(seeds)} seeds need {len(seeds)} checkpoint files. Got {len(files)}.")
@@ -87,7 +87,7 @@ def train_many(
 
 
 def _groups(n: int, files: Sequence[str | Path] | None, together: bool) -> list[list[int]]:
-    """Which seeds are trained together: those that stand at the same step."""
+    """Which seeds train together: those at the same step."""
     if not together:
         return [[i] for i in range(n)]
     if not files:
@@ -102,16 +102,17 @@ def _groups(n: int, files: Sequence[str | Path] | None, together: bool) -> list[
 def _train_group(
     make: MakeModel, setup: Setup, seeds: list[int], keeping: Keeping, together: bool, progress: bool | None
 ) -> list[TrainingResult | TrainingDiverged]:
-    # stacked even if it is one seed: what is left of a batch after a kill is computed as the whole batch was
+    # stacked even for a single seed, so that the rest of an interrupted batch is computed like the whole batch
     models = [make(seed) for seed in seeds]
     session = Session(models, setup, seeds, keeping.checkpoints, stacked=together, guard=keeping.guard)
     session.run(keeping.seconds, progress)
     if keeping.checkpoints and (len(seeds) > 1 or session.seconds > WORTH_SAVING):
-        session.checkpointing.save()  # a kill or a full disk while results are written must not part the seeds
+        session.checkpointing.save()  # a kill or a full disk while writing results must not separate the seeds
     outcomes = session.outcomes()
     if len(seeds) == 1:
         return outcomes
-    # a seed that diverges may take those stacked with it along, by NaN times zero: alone, each shows its own outcome
+    # a diverging seed may affect those stacked with it (NaN times zero), so each is trained alone to find its own
+    # outcome
     return [
         _alone(make, setup, seed, together) if isinstance(outcome, TrainingDiverged) else outcome
         for seed, outcome in zip(seeds, outcomes)
@@ -125,7 +126,7 @@ def _alone(make: MakeModel, setup: Setup, seed: int, stacked: bool) -> TrainingR
 
 
 def all_finished(outcomes: Sequence[TrainingResult | TrainingDiverged]) -> list[TrainingResult]:
-    """The results, if all are; else the error that names the seeds that diverged and holds the other results."""
+    """The results if all seeds finished; otherwise raises an error with the diverged seeds and the other results."""
     results = [o for o in outcomes if isinstance(o, TrainingResult)]
     errors = [o for o in outcomes if isinstance(o, TrainingDiverged)]
     if errors:
@@ -136,12 +137,12 @@ def all_finished(outcomes: Sequence[TrainingResult | TrainingDiverged]) -> list[
 
 
 def copies_of(decoder: Decoder) -> MakeModel:
-    """Copies of a decoder with each seed's initial weights; the decoder itself is not changed."""
+    """Returns a function that copies a decoder with the initial weights of a seed. The decoder is not changed."""
     return lambda seed: copy.deepcopy(decoder).initialize(seed)
 
 
 def seeded(factory: MakeModel) -> MakeModel:
-    """A factory whose random numbers are each seed's own; torch's global random state stays as it was."""
+    """Wrap a factory so that each seed has its own random numbers. torch's global random state is left unchanged."""
 
     def make(seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):

@@ -20,14 +20,14 @@ from recombine.training.training_set import TrainingSet
 
 
 class Trainer:
-    """Trains one or several seeds step by step; it knows neither evaluations nor files.
+    """Trains one or several seeds step by step. It knows neither evaluations nor files.
 
     Args:
-        models: A model per seed, all of one architecture; they are not changed before the results are collected,
-            unless a single one is trained by itself.
-        setup: What the seeds have in common.
-        seeds: Decide which examples are drawn, and their order.
-        stacked: Train as one batched program. Always so for several models.
+            models: One model per seed, all of one architecture. They are not changed before the results are collected,
+                unless a single model is trained alone.
+            setup: The settings that all seeds share.
+            seeds: Determine the drawn examples and their order.
+            stacked: Train as one batched program. Always the case for several models.
 
     Attributes:
         step: Steps done.
@@ -57,7 +57,7 @@ class Trainer:
         self.step = 0
 
     def advance(self) -> None:
-        """Make one step of all seeds."""
+        """Perform one step of all seeds."""
         inputs, targets, weights = self.batch(self.step)
         losses = self.program.losses(inputs, targets, self.step / self.total, weights)
         self.optimizer.zero_grad()
@@ -86,7 +86,7 @@ class Trainer:
         return self.setup.training.learning_rate_at(step, self.total)
 
     def seconds_per_step(self, at_least: float) -> float:
-        """The time of a step, the first ones left out: code and memory are made ready in them.
+        """The time of a step. The first steps, which initialize code and memory, are not counted.
 
         Args:
             at_least: Seconds to measure for; two steps are always measured.

@@ -16,14 +16,14 @@ from recombine.training.examples import EXAMPLES, ExampleSource, Placement
 from recombine.training.order import Order, Schedule
 from recombine.training.recipe import Training
 
-MOST_ROWS = 2**27  # of an epoch and of a batch: their numbers alone take a gigabyte
+MOST_ROWS = 2**27  # per epoch and batch; the indices alone take a gigabyte
 TABLE_BYTES = 512 * 2**20  # above this, examples are rendered batch by batch
 RENDERED_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
 class PlacedSource:
-    """A source, its name in the recipe, and when and how often its examples are seen."""
+    """A source, its name in the recipe, and when and how often its examples are used."""
 
     name: str
     source: ExampleSource
@@ -33,12 +33,12 @@ class PlacedSource:
         return self.source.epoch_length() * self.placement.repeats
 
     def steps(self, total: int) -> tuple[int, int]:
-        """First step that sees its examples, and the first that no longer does."""
+        """The first step that uses its examples, and the first that no longer does."""
         return round(self.placement.start * total), round(self.placement.stop * total)
 
 
 def placed_sources(task: Task, training: Training) -> list[PlacedSource]:
-    """The sources of a recipe, built for a task and checked."""
+    """Build and check the sources of a recipe for a task."""
     placed: list[PlacedSource] = []
     problems: list[Problem] = []
     for name, given in training.examples.items():
@@ -58,29 +58,29 @@ def placed_sources(task: Task, training: Training) -> list[PlacedSource]:
 
 
 def epoch_length(task: Task, training: Training) -> int:
-    """How many rows an epoch has, repetitions included, without rendering anything."""
+    """The number of rows of an epoch, including repetitions. Renders nothing."""
     return sum(placed.epoch_length() for placed in placed_sources(task, training))
 
 
 def check_examples(task: Task, training: Training) -> None:
-    """Raise if the recipe asks for examples that the task does not have. Cheap; called before anything is written."""
+    """Raise if the recipe requests examples that the task does not have. Cheap; called before anything is written."""
     placed = placed_sources(task, training)
     for what, rows in (("An epoch", sum(p.epoch_length() for p in placed)), ("A batch", training.batch)):
         if rows > MOST_ROWS:
-            raise InputError(f"{what} has at most {MOST_ROWS} examples here. Got {rows}; train for more steps instead.")
+            raise InputError(f"{what} may have at most {MOST_ROWS} examples. Got {rows}; train for more steps instead.")
     edges = sorted({0.0, *(edge for p in placed for edge in (p.placement.start, p.placement.stop))} - {1.0})
     for edge in edges:
         active = [p for p in placed if p.placement.start <= edge < p.placement.stop]
         if not any(p.epoch_length() for p in active):
             raise InputError(
                 f"There is nothing to train on from {edge:.0%} of the steps on: no source has examples there. "
-                "Add one, for example training.examples.single_factor={}, or give cells a count above 0.",
+                "Add one, for example training.examples.single_factor={}, or set a count of cells above 0.",
                 "training.examples",
             )
 
 
 class TrainingSet:
-    """The distinct examples of all sources, one source after the other, in one table.
+    """The distinct examples of all sources in one table, one source after the other.
 
     Small tables are rendered once and indexed; large ones are rendered batch by batch.
 
@@ -134,14 +134,14 @@ class TrainingSet:
         return next(p.name for p, stop in zip(self.sources, self.starts[1:]) if row < stop)
 
     def epoch(self, seed: int) -> list[Int[Tensor, " row"]]:
-        """For each source the rows that one seed passes over in every epoch, with their repetitions."""
+        """For each source, the rows that one seed uses in every epoch, with their repetitions."""
         return [
             placed.source.epoch(generator(seed, placed.name)).repeat(placed.placement.repeats) + start
             for placed, start in zip(self.sources, self.starts)
         ]
 
     def schedule(self, seed: int, total: int) -> Schedule:
-        """Which rows each step of one seed sees."""
+        """The rows of every step of one seed."""
         epoch = self.epoch(seed)
         spans = [placed.steps(total) for placed in self.sources]
         phases: list[tuple[int, Order]] = []
@@ -153,9 +153,11 @@ class TrainingSet:
 
 
 def flush_subnormals(numbers: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Numbers below a tenth of the rounding error of 1 become 0.
+    """Set numbers below a tenth of the rounding error of 1 to 0.
 
-    The tails of a bump fall to 1e-38 and below. They mean nothing beside its peak, but products with them, and AdamW's
-    squares of their gradients, are subnormal numbers, which processors are slow at: an MLP trained 3 times longer.
+    The tails of a bump fall to 1e-38 and below. They are negligible beside its peak, but products with them, and
+    AdamW's
+    squares of their gradients, are subnormal numbers, on which processors are slow: training an MLP took 3 times
+    longer.
     """
     return torch.where(numbers.abs() < torch.finfo(numbers.dtype).eps / 10, 0.0, numbers)

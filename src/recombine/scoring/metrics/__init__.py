@@ -1,4 +1,4 @@
-"""Metrics: one file each. A task is scored by all that apply to it."""
+"""Metrics: one file each. A task is scored with all metrics that apply to it."""
 
 from recombine.scoring.metrics.metric import METRICS, Direction, Metric, TruthMoments, metrics_of
 

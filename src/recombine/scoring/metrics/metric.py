@@ -8,7 +8,7 @@
         def compute(self, outputs, targets, values, task):
             return (outputs - targets).abs().flatten(1).mean(1)
 
-From then on every task is scored by it: `scores.columns["l1"]`, `scores.csv`, summaries as `id_l1` and `ood_l1`.
+Every task is then scored with it: `scores.columns["l1"]`, `scores.csv`, and summaries as `id_l1` and `ood_l1`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Direction(StrEnum):
 
 @dataclass
 class TruthMoments:
-    """Mean and variance of the targets of all scored cells, gathered chunk by chunk."""
+    """Mean and variance of the targets of all scored cells, accumulated chunk by chunk."""
 
     count: int = 0
     total: Float[Tensor, " entry"] | None = None
@@ -55,19 +55,19 @@ class TruthMoments:
         entries = max(1, len(self.total))
         mean_square = self.squares / (self.count * entries)
         found = mean_square - float((self.total / self.count).square().mean())
-        return found if found > 1e-12 * mean_square else 0.0  # less is rounding
+        return found if found > 1e-12 * mean_square else 0.0  # smaller values are rounding errors
 
 
 class Metric(ABC):
     """One number per cell.
 
     Attributes:
-        name: Its column.
-        label: What it is called in figures.
-        unit: Of its numbers; empty if they have none.
-        direction: Whether lower or higher values are better.
-        log: Whether figures show it on a log scale.
-        order: Its place among the columns.
+            name: Name of its column.
+            label: Name in figures.
+            unit: Unit of its numbers; empty if they have none.
+            direction: Whether lower or higher values are better.
+            log: Whether figures use a log scale.
+            order: Position among the columns.
     """
 
     name: ClassVar[str]
@@ -85,7 +85,7 @@ class Metric(ABC):
     def compute(
         self, outputs: Float[Tensor, "cell ..."], targets: Float[Tensor, "cell ..."], values: Tensor, task: Task
     ) -> Float[Tensor, " cell"]:
-        """The metric of some cells.
+        """Compute the metric of some cells.
 
         Args:
             outputs: The outputs of the model, one entry per cell.
@@ -95,7 +95,7 @@ class Metric(ABC):
         """
 
     def finish(self, found: Float[np.ndarray, " cell"], truth: TruthMoments) -> Float[np.ndarray, " cell"]:
-        """Called once with the numbers of all cells, for metrics that compare with the spread of the targets."""
+        """Called once with the numbers of all cells, for metrics that depend on the variance of the targets."""
         return found
 
 

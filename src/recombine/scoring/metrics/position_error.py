@@ -1,4 +1,4 @@
-"""Distance between the drawn object and its true place."""
+"""Distance between the drawn object and its true position."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from recombine.scoring.metrics.metric import METRICS, Metric
 
 @METRICS.register
 class PositionError(Metric):
-    """Distance from the brightest pixel (the darkest of an inverted scene) to the true place, in pixels.
+    """Distance from the brightest pixel (the darkest of an inverted scene) to the true position, in pixels.
 
-    The channels of a colour image are added up first. In the inverse task it is the distance between decoded and true
-    factor values, in grid steps, over all factors that have distances. Range [0, ∞); NaN where an output is not finite.
+    The channels of a colour image are added first. In the inverse task, it is the distance between decoded and true
+    factor
+    values in grid steps, over all factors with distances. Range [0, ∞); NaN if an output is not finite.
     """
 
     name = "position_error"
@@ -40,12 +41,12 @@ class PositionError(Metric):
 
 
 def has_position(task: Task) -> bool:
-    """Whether the scene says where in the image its object is."""
+    """Whether the scene defines the position of its object in the image."""
     return task.scene.has_position and image_axes(task.scene.output_shape) is not None
 
 
 def pixel_offsets(outputs: Tensor, values: Tensor, task: Task) -> Float[Tensor, "cell 2"]:
-    """Brightest pixel minus true place: (column, row)."""
+    """Brightest pixel minus true position: (column, row)."""
     image = outputs if outputs.ndim == 3 else outputs.sum(1)
     flat = image.flatten(1)
     peak = flat.argmin(1) if task.scene.inverted else flat.argmax(1)
@@ -53,7 +54,7 @@ def pixel_offsets(outputs: Tensor, values: Tensor, task: Task) -> Float[Tensor, 
     pixels = torch.stack([peak % columns, peak // columns], dim=-1).to(values.dtype)
     pixels = torch.where(flat.isfinite().all(1, keepdim=True), pixels, math.nan)
     offsets = task.scene.pixel_offsets(pixels, values)
-    assert offsets is not None, f"{task.scene} says that it has a position, and gives none"
+    assert offsets is not None, f"{task.scene} declares a position but returns none"
     return offsets
 
 

@@ -1,4 +1,4 @@
-"""Mean squared error, relative to how much the truth varies."""
+"""Mean squared error relative to the variance of the truth."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from recombine.scoring.metrics.metric import METRICS, Metric, distance
 class RelativeError(Metric):
     """Mean squared error divided by the variance of the truth over all available cells.
 
-    0 is exact; on average over all cells 1 is what the best constant output reaches. It makes errors of scenes of
-    different brightness and size comparable. NaN where the truth is the same for all cells (0/0).
+    0 is exact, and the best constant output has 1 on average over all cells. It makes errors comparable between scenes
+    of
+    different brightness and size. NaN if the truth is the same for all cells (0/0).
     """
 
     name = "relative_error"

@@ -27,7 +27,7 @@ class Callback:
         """
 
     def on_evaluate(self, seed: int, row: Mapping[str, float | int]) -> None:
-        """A seed was evaluated; `row` is the new row of its history: step, learning_rate, loss, id_mse, ood_mse, …"""
+        """Called after a seed was evaluated. `row` is the new row of its history: step, learning_rate, loss, …"""
 
     def on_end(self, result: TrainingResult) -> None:
         """Called when a seed has been trained and scored. Not called for a seed that diverged or was interrupted."""

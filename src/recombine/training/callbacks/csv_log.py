@@ -10,7 +10,7 @@ from recombine.training.callbacks.callback import Callback
 
 
 class CSVLog(Callback):
-    """Adds a line per evaluation and seed: seed, step, learning_rate, loss and its parts, id_mse, ood_mse.
+    """Writes one line per evaluation and seed: seed, step, learning_rate, loss and its parts, id_mse, ood_mse.
 
     Args:
         path: The file. Lines are appended, so a run that resumes after a kill may repeat a few of them.

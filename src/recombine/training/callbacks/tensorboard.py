@@ -12,7 +12,8 @@ from recombine.training.result import TrainingResult
 
 
 class TensorBoard(Callback):
-    """Writes every number of the history as a scalar, one run of TensorBoard per seed (`tensorboard --logdir FOLDER`).
+    """Writes every number of the history as a scalar, with one TensorBoard run per seed (`tensorboard --logdir
+    FOLDER`).
 
     Args:
         folder: Where `seed-0`, `seed-1`, … are written. Needs the extra `tensorboard`.

@@ -1,4 +1,4 @@
-"""Example sources: what a run is trained on. One file each; a source added here, or by a plug-in, is known by its kind.
+"""Example sources: what a run is trained on. One file each; sources are selected by their kind. Plug-ins can add more.
 
 recipe("paper", examples={"cells": {"count": 10}, "single_factor": {"repeats": 2}})
 """

@@ -16,22 +16,23 @@ from recombine.training.examples.source import EXAMPLES
 
 @EXAMPLES.register("cells")
 class Cells(Drawn):
-    """ID cells; each seed draws its own. If a data set has several pictures of a cell, all of them are used.
+    """ID cells; each seed draws its own. All pictures of a cell are used.
 
     Args:
-        task: What is to be learnt.
-        draw: "all": each ID cell once per epoch, with all its pictures; "replacement": `samples` cells, drawn once with
-            replacement, as in the paper (of a data set with several pictures per cell: `samples` pictures).
-        samples: Number of draws with replacement.
-        count: This many distinct cells, each with one picture, drawn once; overrides `draw`.
-        share: The same as a share of all ID cells, rounded to whole cells.
+        task: The task to learn.
+            draw: "all": each ID cell once per epoch, with all its pictures; "replacement": `samples` cells, drawn once
+            with
+                replacement, as in the paper (or `samples` pictures, if a data set has several per cell).
+            samples: Number of draws with replacement.
+            count: Use this many distinct cells, each with one picture, drawn once; overrides `draw`.
+            share: Like `count`, as a share of all ID cells, rounded to whole cells.
     """
 
     noun = "ID cells"
 
     @cached_property
     def _pictures(self) -> Int[Tensor, " row"] | None:
-        """The pictures that are the examples, in the order of their cells; None if every cell shows one thing."""
+        """The pictures that serve as examples, in the order of their cells; None if every cell has a single picture."""
         scene = self.task.scene
         return scene.trained_pictures(self.task.holdout) if isinstance(scene, Images) and scene.shows_several else None
 

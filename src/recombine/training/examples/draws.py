@@ -1,4 +1,4 @@
-"""Base of the sources from which each seed draws its own examples."""
+"""Base class of sources from which each seed draws its own examples."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Drawn(ExampleSource):
     """A source from which each seed uses all examples, draws with replacement, or a subset of distinct examples.
 
     Args:
-        task: What is to be learnt.
-        draw: "all": each example once per epoch; "replacement": `samples` of them, drawn once with replacement.
-        samples: Number of draws with replacement.
-        count: This many distinct ones, drawn once; overrides `draw`.
-        share: The same as a share of all, rounded.
+        task: The task to learn.
+            draw: "all": each example once per epoch; "replacement": `samples` examples, drawn once with replacement.
+            samples: Number of draws with replacement.
+            count: Use this many distinct examples, drawn once; overrides `draw`.
+            share: Like `count`, as a share of all examples, rounded.
     """
 
     noun: ClassVar[str] = "examples"
@@ -41,12 +41,12 @@ class Drawn(ExampleSource):
 
     @property
     def choices(self) -> int:
-        """What `count` and `share` refer to."""
+        """The number of candidates that `count` and `share` refer to."""
         return len(self)
 
     @property
     def distinct(self) -> int | None:
-        """How many distinct ones are asked for; None if `draw` decides."""
+        """The requested number of distinct examples; None if `draw` decides."""
         return self.count if self.share is None else round(self.share * self.choices)
 
     def epoch_length(self) -> int:
@@ -66,5 +66,5 @@ class Drawn(ExampleSource):
             raise InputError(f"Give count or share, not both. Got {self.count} and {self.share}.", "share")
         if self.count is not None and self.count > self.choices:
             raise InputError(
-                f"count={self.count} asks for more {self.noun} than the hold-out leaves ({self.choices}).", "count"
+                f"count={self.count} is more than the {self.choices} {self.noun} that the hold-out leaves.", "count"
             )

@@ -1,4 +1,4 @@
-"""Mixtures of two trained examples (Zhang et al. 2018, mixup)."""
+"""Mixtures of two training examples (mixup, Zhang et al. 2018)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from recombine.training.examples.source import EXAMPLES, ExampleSource
 
 @EXAMPLES.register("mixup")
 class Mixup(ExampleSource):
-    """λ · example + (1 − λ) · another one, of inputs and of targets; both are ID cells.
+    """λ · example + (1 − λ) · other example, for inputs and targets, where both are ID cells.
 
-    It trains the network to superpose images, which is how decoders fail on unseen combinations; so it should hurt.
+    It trains the network to superpose images, which is how decoders fail on unseen combinations, so it should hurt.
 
     Args:
-        task: What is to be learnt.
-        count: Number of mixtures; as many as there are ID cells unless given.
-        concentration: λ is drawn from Beta(concentration, concentration); 1 draws it uniformly.
-        draw: Number of the draw.
+        task: The task to learn.
+        count: Number of mixtures; by default the number of ID cells.
+        concentration: λ is drawn from Beta(concentration, concentration); 1 gives a uniform distribution.
+        draw: Seed of the draw.
     """
 
     def __init__(self, task: Task, count: Count | None = None, concentration: Positive = 1.0, draw: Count = 1) -> None:

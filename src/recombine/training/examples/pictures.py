@@ -1,4 +1,4 @@
-"""Pictures of a data set: all that the scene's data have of the trained combinations."""
+"""Pictures of a data set: all pictures of the trained combinations."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from recombine.training.examples.source import EXAMPLES
 
 @EXAMPLES.register("pictures")
 class Pictures(Drawn):
-    """Pictures of ID cells, one example each. Pictures of the data's own test part are left out.
+    """Pictures of ID cells, one example each. Pictures of the data set's own test part are left out.
 
-    The source `cells` trains on the same pictures; here draws, `count` and `share` are of pictures.
+    The source `cells` trains on the same pictures; here, draws, `count` and `share` refer to pictures instead of cells.
 
     Args:
-        task: What is to be learnt; its scene is a data set.
+        task: The task to learn; its scene must be a data set.
         draw: "all": each picture once per epoch; "replacement": `samples` pictures, drawn once with replacement.
         samples: Number of draws with replacement.
-        count: This many distinct pictures, drawn once; overrides `draw`.
-        share: The same as a share of all pictures of ID cells.
+        count: Use this many distinct pictures, drawn once; overrides `draw`.
+        share: Like `count`, as a share of all pictures of ID cells.
     """
 
     noun = "pictures of ID cells"
@@ -35,8 +35,8 @@ class Pictures(Drawn):
     def _numbers(self) -> Int[Tensor, " row"]:
         if not isinstance(self.task.scene, Images):
             raise InputError(
-                f"Pictures are those of a data set, and {type(self.task.scene).__name__} is none. Leave the source "
-                "out, or choose scene.kind=images."
+                f"The source 'pictures' needs a data set, and {type(self.task.scene).__name__} is not one. Omit the "
+                "source, or choose scene.kind=images."
             )
         return self.task.scene.trained_pictures(self.task.holdout)
 
@@ -56,7 +56,7 @@ class Pictures(Drawn):
 def picture_examples(
     task: Task, numbers: Int[Tensor, " row"], device: torch.device, dtype: torch.dtype
 ) -> tuple[Float[Tensor, "row ..."], Float[Tensor, "row ..."]]:
-    """Inputs and targets of pictures by their numbers."""
+    """Inputs and targets of pictures, given by their indices."""
     assert isinstance(task.scene, Images)
     dataset = task.scene.dataset
     codes = task.encoding(task.space.values(dataset.cells[numbers]).to(device, dtype))

@@ -1,4 +1,4 @@
-"""Scenes of a single factor, all others absent; for a bump: the stripes."""
+"""Scenes with a single factor present; for bumps, these are the stripes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class SingleFactor(ExampleSource):
     def check(self) -> None:
         if not self.task.scene.has_absent:
             raise InputError(
-                f"Single-factor scenes leave the other factors out, and {type(self.task.scene).__name__} has no image "
-                "without some factor. Leave the source out, or choose a scene that has, such as scene.kind=bump."
+                f"Single-factor examples leave the other factors out, but {type(self.task.scene).__name__} has no "
+                "image without some factor. Omit the source, or choose a scene that has one, such as scene.kind=bump."
             )
-        self.task.encoding(self.values, self.present)  # refuses if some factor has no code for being absent
-        self.task.scene(self.values[:1], self.present[:1])  # refuses if there is no image without some factor
+        self.task.encoding(self.values, self.present)  # raises if a factor has no code for being absent
+        self.task.scene(self.values[:1], self.present[:1])  # raises if there is no image without some factor
 
 
 def single_factor_values(space: FactorSpace) -> tuple[Float[Tensor, "row factor"], Bool[Tensor, "row factor"]]:

@@ -23,7 +23,7 @@ class Placement(Parameters):
     Attributes:
         repeats: How often each example occurs in an epoch.
         weight: Factor of the loss of each example.
-        start, stop: The part of the steps that see these examples, as shares of all steps.
+            start, stop: The range of steps in which these examples are used, as shares of all steps.
     """
 
     repeats: Count = 1
@@ -33,10 +33,11 @@ class Placement(Parameters):
 
 
 class ExampleSource(ABC):
-    """A numbered set of examples: inputs and targets for the rows 0 … len − 1.
+    """An indexed set of examples: inputs and targets for the rows 0 … len − 1.
 
-    A source gives either the factor values of its rows (`factors`), from which the task makes inputs and targets, or
-    inputs and targets themselves (`examples`).
+    A source returns either the factor values of its rows (`factors`), from which the task computes inputs and targets,
+    or
+    inputs and targets directly (`examples`).
 
         @EXAMPLES.register("diagonal")
         class Diagonal(ExampleSource):
@@ -45,7 +46,7 @@ class ExampleSource(ABC):
                 ...
 
     Args:
-        task: What is to be learnt.
+        task: The task to learn.
     """
 
     config: dict[str, Any]
@@ -74,20 +75,20 @@ class ExampleSource(ABC):
         return self.task.inputs(values, present), self.task.targets(values, present)
 
     def epoch_length(self) -> int:
-        """Number of rows that `epoch` gives."""
+        """Number of rows that `epoch` returns."""
         return len(self)
 
     def epoch(self, draws: torch.Generator) -> Int[Tensor, " row"]:
-        """The rows that one seed passes over in every epoch; random ones are drawn from `draws`."""
+        """The rows that one seed uses in every epoch. Random ones are drawn from `draws`."""
         return torch.arange(len(self))
 
     def check(self) -> None:
-        """Raise InputError, with the setting as its key, if the task cannot give these examples. Must be cheap."""
+        """Raise InputError, with the setting as its key, if the task cannot provide these examples. Must be cheap."""
         return
 
 
 def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The canonical settings of a source and of its placement; the kind is the name unless given."""
+    """The canonical settings of a source and of its placement. The kind defaults to the name."""
     own = {"kind": name, **{key: value for key, value in given.items() if key not in Placement.model_fields}}
     shared = {key: value for key, value in given.items() if key in Placement.model_fields}
     found: dict[str, Any] = {}

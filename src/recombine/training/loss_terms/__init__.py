@@ -1,4 +1,4 @@
-"""Loss terms that a recipe can name. One file each; a term added here, or by a plug-in, is known by its kind.
+"""Loss terms of a recipe. One file each; terms are selected by their kind. Plug-ins can add more.
 
 recipe("low_rank", terms={"variance": {"weight": 0.01}})
 """

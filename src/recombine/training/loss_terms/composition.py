@@ -1,4 +1,4 @@
-"""The penalty that makes each factor of a composer choose what it does."""
+"""A penalty that makes each factor of a composer choose a single kind of operator."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from recombine.models.composed.composer import FactorComposer
 from recombine.training.loss_terms.penalty import ModulePenalty
 from recombine.training.loss_terms.term import TERMS
 
-SMALLEST = 1e-6  # of a norm, at which its gradient is cut off
+SMALLEST = 1e-6  # norm below which the gradient is cut off
 
 
 @TERMS.register("composition")
 class Composition(ModulePenalty[FactorComposer]):
     """μ · energy · [Σ over terms, factors and kinds of operators of φ(norm of the group) + s · Σ φ(|entry|)].
 
-    The norm of a group is √(mean over values of ‖deviation from the identity‖²). It is not squared, so that groups
-    which are not needed vanish altogether: a hue learns to have no kernels, a position to have no gains. The sum over
-    the entries of kernels and maps (mean over values) keeps them sparse. Both count in units of the training images'
-    energy, so that one weight suits all scales: see `FactorComposer.fit_background`.
+    The norm of a group is √(mean over values of ‖deviation from the identity‖²). It is not squared, so that unneeded
+    groups vanish entirely: a hue learns to have no kernels, and a position to have no gains. The sum over the entries
+    of
+    kernels and maps (mean over values) keeps them sparse. Both are in units of the training images' energy, so that one
+    weight suits all scales: see `FactorComposer.fit_background`.
 
-    φ(a) = a / (1 + κ a) with κ = 0 at first, a plain norm. From `sharpen_from` on, κ rises linearly to `sharpness`:
-    what is far from 0 is then hardly penalized any more, what is 0 stays so.
+    φ(a) = a / (1 + κ a), initially with κ = 0, which is a plain norm. From `sharpen_from` on, κ rises linearly to
+    `sharpness`: values far from 0 are then hardly penalized, and zeros stay zero.
 
     Args:
         weight: μ.
         sparsity: s.
         sharpness: κ at the end of training.
-        sharpen_from: Share of the training after which κ rises.
+            sharpen_from: Share of training after which κ rises.
         warmup, anneal_from: See ModulePenalty.
     """
 

@@ -11,7 +11,7 @@ from recombine.core.registry import NonNegative, Positive, Share
 from recombine.training.loss_terms.schedule import factor_sizes, risen
 from recombine.training.loss_terms.term import TERMS, Batch
 
-STEPS = 10**9  # a training step is told from others by its progress, rounded to this
+STEPS = 10**9  # identifies a training step by its rounded progress
 
 
 @TERMS.register("hessian")
@@ -19,11 +19,12 @@ class Hessian:
     """Variance of second differences of the output along directions ±d_1 ± d_2 …, one sign per factor (Peebles 2020).
 
     With d_k a random ±1 step of factor k's block, [x(z + εv) − 2x(z) + x(z − εv)] / ε² for two patterns of signs v
-    differs only by the cross terms d_iᵀH_ij d_j of two factors. So the penalty is 0 for a sum over factors: it is soft
-    additivity, and false of a bump. Published with one latent unit per factor; mean over pixels instead of the largest.
+    differs only by the cross terms d_iᵀH_ij d_j of two factors. The penalty is therefore 0 for a sum over factors: it
+    encourages additivity, which does not hold for a bump. Published with one latent unit per factor; here the mean over
+    pixels replaces the maximum.
 
     Args:
-        weight: Of the penalty.
+        weight: Weight of the penalty.
         epsilon: ε.
         warmup: Share of training over which the weight rises from 0.
     """
@@ -35,10 +36,10 @@ class Hessian:
 
     def __call__(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         sizes = factor_sizes(model, self.name)
-        draws = np.random.default_rng(int(batch.progress * STEPS))  # no state: a resumed run draws the same
+        draws = np.random.default_rng(int(batch.progress * STEPS))  # stateless, so that a resumed run draws the same
         steps = [torch.as_tensor(draws.choice((-1.0, 1.0), size), dtype=batch.inputs.dtype) for size in sizes]
         signs = draws.choice((-1.0, 1.0), len(sizes))
-        signs[-1] *= -1 if (signs == signs[0]).all() and len(sizes) > 1 else 1  # else both differences are the same
+        signs[-1] *= -1 if (signs == signs[0]).all() and len(sizes) > 1 else 1  # otherwise both differences are equal
         plain, turned = (
             self.epsilon * torch.cat([sign * step for sign, step in zip(pattern, steps)]).to(batch.inputs.device)
             for pattern in (np.ones(len(sizes)), signs)

@@ -16,8 +16,8 @@ from recombine.training.loss_terms.term import TERMS, Batch
 class Interaction:
     """α · mean over pixels of Σ_{i<j} A_i A_j, A_i the attention of a pixel to slot i (Brady et al. 2024).
 
-    The attention is averaged over heads and layers. Range [0, α(1 − 1/K)/2] for K slots: 0 if every pixel attends to
-    one slot. The attention is computed by a second pass of the decoder.
+    The attention is averaged over heads and layers and computed by a second pass of the decoder. Range
+    [0, α(1 − 1/K)/2] for K slots; 0 if every pixel attends to a single slot.
 
     Args:
         weight: α.
@@ -32,7 +32,7 @@ class Interaction:
     def __call__(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         if not isinstance(model, CrossAttention):
             raise InputError(
-                "The interaction penalty is on attention. Use decoder.kind=cross_attention, or another penalty.",
+                "The interaction penalty needs attention. Use decoder.kind=cross_attention, or another penalty.",
                 "training.terms.interaction",
             )
         shares = model.attention(batch.inputs).mean((1, 2))

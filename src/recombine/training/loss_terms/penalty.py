@@ -1,4 +1,4 @@
-"""Penalties that make factors simple, on every `FactorRenderer` or `FactorComposer` inside a model, ours or anyone's.
+"""Penalties that make factors simple, for every `FactorRenderer` or `FactorComposer` inside any model.
 
 They work in any training loop:
 
@@ -25,12 +25,13 @@ M = TypeVar("M", bound=nn.Module)
 class ModulePenalty(ABC, Generic[M]):
     """A weighted sum over all modules of one class inside a model.
 
-    The weight rises linearly from 0 over the first `warmup` of training and, from `anneal_from` on, falls linearly to
-    0 at the end. Outside a training loop (no batch given) it is simply `weight`.
+    The weight rises linearly from 0 over the first `warmup` of training and falls linearly from `anneal_from` to 0 at
+    the
+    end. Outside a training loop (without a batch) it is `weight`.
 
     Attributes:
         acts_on: The class of the modules.
-        decoder: The kind of a decoder that has one.
+            decoder: A kind of decoder that contains such a module.
     """
 
     name: ClassVar[str]

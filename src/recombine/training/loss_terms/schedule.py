@@ -1,4 +1,4 @@
-"""Weights of loss terms that rise at the start of training."""
+"""Schedules of the weights of loss terms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from recombine.training.loss_terms.term import Batch
 
 
 def risen(weight: float, warmup: float, batch: Batch | None) -> float:
-    """The weight, rising linearly from 0 over the first `warmup` of training; as it is without a batch."""
+    """The weight, rising linearly from 0 over the first `warmup` of training; constant without a batch."""
     return weight * (min(1.0, batch.progress / warmup) if batch is not None and warmup else 1.0)
 
 
@@ -17,7 +17,7 @@ def factor_sizes(model: nn.Module, term: str) -> list[int]:
     """Lengths of the blocks of the code, one per factor, of a model that was built from a task.
 
     Raises:
-        InputError: if the code has not one entry per factor value.
+        InputError: If the code does not have one entry per factor value.
     """
     shapes = getattr(model, "shapes", None)
     if shapes is None or sum(shapes.factor_sizes) != shapes.code_size:

@@ -13,7 +13,7 @@ from recombine.core.registry import Family
 
 TERMS = Family("loss term")
 
-RECORDED = ("step", "learning_rate", "loss", "id_mse", "ood_mse")  # the history's own columns
+RECORDED = ("step", "learning_rate", "loss", "id_mse", "ood_mse")  # reserved columns of the history
 
 
 class Batch(NamedTuple):
@@ -38,19 +38,19 @@ class LossTerm(Protocol):
 
 
 def check_terms(terms: Sequence[object], loss: str = "mse") -> None:
-    """Raise if a term has no name of its own under which its value can be recorded.
+    """Raise if a term has no unique name under which its value can be recorded.
 
     Args:
         terms: The terms.
-        loss: The name of the loss that they are added to.
+            loss: Name of the loss that the terms are added to.
     """
     seen = set()
     for term in terms:
         name = getattr(term, "name", None)
         if not isinstance(name, str) or not name:
-            raise InputError(f"A loss term needs a name, under which its value is recorded. {term!r} has none.")
+            raise InputError(f"A loss term needs a name under which its value is recorded. {term!r} has none.")
         if name in (*RECORDED, loss):
-            raise InputError(f"{name!r} is a column of the history already. Give the loss term another name.")
+            raise InputError(f"{name!r} is already a column of the history. Give the loss term another name.")
         if name in seen:
             raise InputError(f"Two loss terms are named {name!r}. Give one of them another name.")
         seen.add(name)

@@ -30,10 +30,10 @@ class Variance(RendererPenalty):
 
 
 def _variances(vectors: Float[Tensor, "*shape entry"]) -> Float[Tensor, "*shape"]:
-    """The unbiased variance over the entries; several times quicker than Tensor.var, which is not vectorized.
+    """The unbiased variance over the entries. It is several times faster than Tensor.var, which is not vectorized.
 
-    A single entry does not vary: 0. The mean counts as a constant: the distances from it sum to 0, so that nothing
-    flows back through it.
+    The variance of a single entry is 0. The mean is treated as a constant: the differences from it sum to 0, so no
+    gradient flows through it.
     """
     centred = vectors - vectors.detach().mean(-1, keepdim=True)
     return centred.square().sum(-1) / max(vectors.shape[-1] - 1, 1)

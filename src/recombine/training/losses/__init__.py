@@ -1,4 +1,4 @@
-"""Losses between output and target. One file each; a loss added here, or by a plug-in, is known by its kind.
+"""Losses between outputs and targets. One file each; losses are selected by their kind. Plug-ins can add more.
 
 recipe("paper", loss={"kind": "huber", "delta": 0.1})
 train(model, task, loss=lambda outputs, targets: (outputs - targets).abs().max())

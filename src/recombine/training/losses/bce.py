@@ -12,9 +12,9 @@ SMALLEST = 1e-7  # outputs are kept this far from 0 and 1
 
 @LOSSES.register("bce")
 class BCE(Loss):
-    """−t ln o − (1 − t) ln (1 − o), averaged over an example's numbers.
+    """−t ln o − (1 − t) ln (1 − o), averaged over the entries of an example.
 
-    The outputs o are probabilities, not logits: the model ends in a sigmoid, as the decoder `deconv` does.
+    The outputs o must be probabilities, not logits: the model must end in a sigmoid, like the decoder `deconv`.
     """
 
     def __init__(self) -> None: ...
@@ -25,7 +25,7 @@ class BCE(Loss):
 
     def check(self, outputs: Tensor, targets: Tensor) -> None:
         for what, numbers, advice in (
-            ("outputs", outputs, "End the model in a sigmoid, as decoder.kind=deconv does, or choose another loss."),
+            ("outputs", outputs, "End the model with a sigmoid, like decoder.kind=deconv, or choose another loss."),
             ("targets", targets, "Scale the images to [0, 1], or choose another loss."),
         ):
             if bool((numbers < 0).any() | (numbers > 1).any()):

@@ -11,7 +11,7 @@ from recombine.training.losses.loss import LOSSES, Loss
 
 @LOSSES.register("huber")
 class Huber(Loss):
-    """½ d² for |d| ≤ δ and δ (|d| − ½ δ) beyond, with d = output − target, averaged over an example's numbers.
+    """½ d² for |d| ≤ δ and δ (|d| − ½ δ) beyond, with d = output − target, averaged over the entries of an example.
 
     Args:
         delta: δ.

@@ -9,7 +9,7 @@ from recombine.training.losses.loss import LOSSES, Loss
 
 @LOSSES.register("l1")
 class L1(Loss):
-    """|output − target|, averaged over an example's numbers."""
+    """|output − target|, averaged over the entries of an example."""
 
     def __init__(self) -> None: ...
 

@@ -17,7 +17,7 @@ LOSSES = Family("loss")
 
 
 class Loss(ABC):
-    """A distance between outputs and targets, defined for each example; what is minimized is its mean.
+    """A distance between outputs and targets, defined for each example. Training minimizes its mean.
 
         @LOSSES.register("cosine")
         class Cosine(Loss):
@@ -25,7 +25,7 @@ class Loss(ABC):
                 return 1 - torch.cosine_similarity(outputs.flatten(1), targets.flatten(1))
 
     Attributes:
-        name: Under which its value is recorded.
+            name: Name under which its value is recorded.
     """
 
     config: dict[str, Any]
@@ -45,7 +45,7 @@ class Loss(ABC):
     def __call__(
         self, outputs: Tensor, targets: Tensor, weights: Float[Tensor, " batch"] | None = None
     ) -> Float[Tensor, ""]:
-        """The mean over a batch, each example multiplied by its weight."""
+        """The mean over a batch, with each example multiplied by its weight."""
         each = self.per_example(outputs, targets)
         return each.mean() if weights is None else (weights * each).mean()
 
@@ -86,7 +86,7 @@ class FunctionLoss(Loss):
         found = self.function(outputs, targets)
         if not isinstance(found, Tensor) or found.ndim:
             got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
-            raise InputError(f"The loss {self.name!r} must give a single number as a tensor. Got {got}.", "loss")
+            raise InputError(f"The loss {self.name!r} must return a single number as a tensor. Got {got}.", "loss")
         return found
 
     def of_seeds(self, outputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -95,7 +95,7 @@ class FunctionLoss(Loss):
 
 
 def as_loss(given: Loss | Callable[[Tensor, Tensor], Tensor]) -> Loss:
-    """A loss as it is, or made from a function."""
+    """Return a loss unchanged, or wrap a function."""
     if isinstance(given, Loss):
         return given
     if not callable(given):

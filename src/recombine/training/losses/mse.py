@@ -11,7 +11,7 @@ from recombine.training.losses.loss import LOSSES, Loss
 
 @LOSSES.register("mse")
 class MSE(Loss):
-    """(output − target)², averaged over an example's numbers."""
+    """(output − target)², averaged over the entries of an example."""
 
     def __init__(self) -> None: ...
 
@@ -24,5 +24,7 @@ class MSE(Loss):
     def of_seeds(self, outputs: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
         if weights is not None:
             return super().of_seeds(outputs, targets, weights)
-        distance = (outputs - targets).flatten(1)  # one pass: the mean of squares takes a tenth of an MLP's step
+        distance = (outputs - targets).flatten(
+            1
+        )  # a single pass, because the mean of squares takes a tenth of an MLP's step
         return torch.linalg.vecdot(distance, distance) / distance.shape[1]

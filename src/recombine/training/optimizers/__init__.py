@@ -1,4 +1,4 @@
-"""Optimizers. One file each; an optimizer added here, or by a plug-in, is known by its kind.
+"""Optimizers. One file each; optimizers are selected by their kind. Plug-ins can add more.
 
 recipe("paper", optimizer={"kind": "sgd", "momentum": 0.9})
 train(model, task, optimizer=lambda parameters, learning_rate: torch.optim.RMSprop(parameters, learning_rate))

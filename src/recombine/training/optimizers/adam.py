@@ -16,8 +16,8 @@ class Adam(OptimizerFactory):
     """torch.optim.Adam.
 
     Args:
-        weight_decay: Weight of the squared norm that is added to the loss (its half).
-        beta1, beta2: Decays of the running averages of gradients and of their squares.
+        weight_decay: Weight of half the squared norm, which is added to the loss.
+        beta1, beta2: Decay rates of the running averages of gradients and of their squares.
     """
 
     elementwise = True

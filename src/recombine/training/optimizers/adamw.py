@@ -16,8 +16,8 @@ class AdamW(OptimizerFactory):
     """torch.optim.AdamW.
 
     Args:
-        weight_decay: Share of each weight, times the learning rate, that is taken off at every step.
-        beta1, beta2: Decays of the running averages of gradients and of their squares.
+        weight_decay: Share of each weight, times the learning rate, that is subtracted at every step.
+        beta1, beta2: Decay rates of the running averages of gradients and of their squares.
     """
 
     elementwise = True

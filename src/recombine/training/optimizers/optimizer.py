@@ -14,15 +14,16 @@ from recombine.core.registry import Family
 
 OPTIMIZERS = Family("optimizer")
 
-Decay = Annotated[float, Field(ge=0, lt=1)]  # of a running average
+Decay = Annotated[float, Field(ge=0, lt=1)]  # decay rate of a running average
 
 
 class OptimizerFactory(ABC):
-    """Makes a torch optimizer for parameters. The recipe sets its learning rate at every step.
+    """Creates a torch optimizer for parameters. The recipe sets its learning rate at every step.
 
     Attributes:
-        elementwise: Whether the update of a number depends on that number's gradients alone. Then seeds that are
-            stacked into one program do not mix.
+            elementwise: Whether the update of each number depends only on its own gradients. Seeds that are stacked
+            into one
+                program then do not mix.
     """
 
     config: dict[str, Any]
@@ -34,5 +35,5 @@ class OptimizerFactory(ABC):
 
 
 def can_fuse(parameters: Sequence[nn.Parameter]) -> bool:
-    """Whether torch has a fused step for parameters that are where these are."""
+    """Whether torch has a fused step for the device of these parameters."""
     return all(parameter.device.type in ("cpu", "cuda") for parameter in parameters)

@@ -16,9 +16,9 @@ class SGD(OptimizerFactory):
     """torch.optim.SGD.
 
     Args:
-        momentum: Share of the last update that goes into the next one.
-        weight_decay: Weight of the squared norm that is added to the loss (its half).
-        nesterov: Look ahead along the momentum; needs a momentum above 0.
+        momentum: Share of the previous update that is added to the next one.
+        weight_decay: Weight of half the squared norm, which is added to the loss.
+        nesterov: Whether to use Nesterov momentum; needs a momentum above 0.
     """
 
     elementwise = True

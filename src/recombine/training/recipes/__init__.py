@@ -1,4 +1,4 @@
-"""The named recipes. One file each; a recipe added here, or by a plug-in, is known by its kind."""
+"""The named recipes. One file each; recipes are selected by their kind. Plug-ins can add more."""
 
 from recombine.core.registry import import_members
 from recombine.training.recipe import RECIPES, Training, recipe

@@ -1,4 +1,4 @@
-"""A recipe for the factor-rendered decoder that goes beyond the paper's."""
+"""A recipe for the factor-rendered decoder that improves on the paper's."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from recombine.training.recipe import RECIPES, Training
 
 @RECIPES.register("low_rank_recommended")
 class LowRankRecommended(Training):
-    """For the factor-rendered decoder, beyond the paper: the variance penalty alone, and a rate that decays.
+    """For the factor-rendered decoder: only the variance penalty, and a decaying learning rate.
 
-    With decoder.padding=replicate, decoder.activation=gelu and decoder.width=4 unseen pairs come out as right as
-    trained ones (docs/forced-rendering.md has the numbers, docs/measurements/forced-rendering.md what was tried).
+    With decoder.padding=replicate, decoder.activation=gelu and decoder.width=4, unseen pairs come out as accurate as
+    trained ones (see docs/forced-rendering.md for the numbers and docs/measurements/forced-rendering.md for what was
+    tried).
     """
 
     kind: Literal["low_rank_recommended"] = "low_rank_recommended"

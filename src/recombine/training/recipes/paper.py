@@ -14,7 +14,7 @@ from recombine.training.recipe import RECIPES, Training
 class Paper(Training):
     """The original experiments: 2000 ID samples drawn with replacement, 50 epochs, AdamW at 1e-3, batch 32.
 
-    They trained MLPs for 20 epochs: set epochs=20 for those.
+    MLPs were trained for 20 epochs: set epochs=20 for those.
     """
 
     kind: Literal["paper"] = "paper"

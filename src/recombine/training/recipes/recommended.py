@@ -12,7 +12,7 @@ from recombine.training.recipe import RECIPES, Training
 
 @RECIPES.register("recommended")
 class Recommended(Training):
-    """Reaches the same ID error sooner: small batches, each ID cell once per epoch, high rate with cosine decay."""
+    """Reaches the same ID error faster: small batches, each ID cell once per epoch, high rate, cosine decay."""
 
     kind: Literal["recommended"] = "recommended"
     epochs: Count = 16
