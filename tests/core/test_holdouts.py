@@ -587,14 +587,14 @@ def test_bad_input_is_explained(make, message):
 def test_check_wants_both_splits_and_every_value():
     centre(PLANE).check()
     empty, full = holdouts.mask(ONE, [0] * 16), holdouts.mask(ONE, [1] * 16)
-    assert "holds nothing out: no OOD cell is left. Choose wider bounds." in message_of(empty.check)
-    assert "holds everything out: no ID cell is left. Choose narrower bounds." in message_of(full.check)
+    assert "is empty: no OOD cell is left. Choose wider bounds." in message_of(empty.check)
+    assert "covers the grid: no ID cell is left. Choose narrower bounds." in message_of(full.check)
     unseen = gap(PLANE, "x", 6, 7) | centre(PLANE)
     message = message_of(unseen.check)
     assert "never seen in training: x ∈ {6, 7}" in message
     assert "allow_unseen=True" in message
     unseen.check(allow_unseen=True)
-    assert "holds nothing out" in message_of(lambda: empty.check(allow_unseen=True))
+    assert "no OOD cell is left" in message_of(lambda: empty.check(allow_unseen=True))
 
 
 def test_long_lists_of_unseen_values_are_cut():

@@ -113,7 +113,7 @@ def test_hold_outs_are_given_as_they_come():
         lambda space: HOLDOUTS.build({"kind": "mask", "lengths": [5, 1]}, space),
     ):
         assert Task.from_arrays(images, LABELS, factors=FACTORS, holdout=given).holdout.ood_cells.tolist() == [5]
-    with pytest.raises(InputError, match="A hold-out is one of"):
+    with pytest.raises(InputError, match="A hold-out must be one of"):
         Task.from_arrays(images, LABELS, factors=FACTORS, holdout=3)
 
 

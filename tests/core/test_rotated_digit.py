@@ -120,12 +120,12 @@ def test_the_first_image_of_each_class_is_read(tmp_path, packing):
         (lambda f: (f / NAMES[0]).unlink(), "lacks MNIST's images: none of train-images-idx3-ubyte, train-images-"),
         (lambda f: (f / NAMES[1]).unlink(), "lacks MNIST's labels: none of train-labels-idx1-ubyte,"),
         (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES)[:-1]), "is truncated: its header announces 13×28×28 bytes"),
-        (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES) + b"x"), "goes on after its last entry"),
+        (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES) + b"x"), "has bytes after its last entry"),
         (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES)[:9]), "is no IDX file of unsigned bytes with 3 dimensions"),
         (lambda f: (f / NAMES[0]).write_bytes(b""), "it begins with nothing, not 00 00 08 03."),
         (lambda f: (f / NAMES[0]).write_bytes(b"\x89PNG\r\n\x1a\n" * 99), "it begins with 89 50 4e 47, not 00"),
         (lambda f: (f / NAMES[1]).write_bytes(idx(IMAGES)), "with 1 dimension: it begins with 00 00 08 03"),
-        (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES[:, :20])), "holds images of 20×28 pixels; 28×28 are expected"),
+        (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES[:, :20])), "contains images of 20×28 pixels; expected 28×28"),
         (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES[:9])), "has 9 images, but train-labels-idx1-ubyte has 13"),
         (lambda f: (f / NAMES[1]).write_bytes(idx(LABELS % 8)), "has no image of class 8, 9; 0 … 9 are needed"),
         (
@@ -151,14 +151,14 @@ def test_other_files_are_refused(mnist, change, message):
 
 
 def test_a_folder_that_is_none(tmp_path):
-    with pytest.raises(InputError, match=r"is no folder\. --mnist names the folder"):
+    with pytest.raises(InputError, match=r"is not a folder\. --mnist must be the folder"):
         first_of_each_class(tmp_path / "nowhere")
 
 
 def test_a_packed_bomb_does_not_unfold(tmp_path):
     """A gzip file is read as far as its header announces and one byte more."""
     (tmp_path / "f").write_bytes(gzip.compress(idx(LABELS) + bytes(10**8)))
-    with pytest.raises(InputError, match="goes on after its last entry"):
+    with pytest.raises(InputError, match="has bytes after its last entry"):
         read_idx(tmp_path / "f", 1)
 
 

@@ -146,10 +146,10 @@ def test_all_errors_come_at_once_with_the_nearest_names():
         (
             ['scene.factors={"x":{"kind":"cyclic","sise":8,"hue":1},"y":2.5,"z":null,"w":0}'],
             [
-                "scene.factors is invalid: Factor 'x': a factor is a number of values",
+                "scene.factors is invalid: Factor 'x': a factor must be a number of values",
                 "Unknown: 'sise' (did you mean 'size'?), 'hue'. Missing: size.",
-                "Factor 'y': a factor is a number of values",
-                "Factor 'z': a factor is a number of values",
+                "Factor 'y': a factor must be a number of values",
+                "Factor 'z': a factor must be a number of values",
                 "Factor 'w': a factor's size must be a whole number of values, at least 1. Got 0",
                 "Example: scene.factors.x=32",
             ],

@@ -1,4 +1,4 @@
-"""Named members of one sort that plug-ins can add to: metrics, diagnostic parts, studies, engines.
+"""Named members of one kind that plug-ins can add to: metrics, diagnostic parts, studies, engines.
 
     METRICS = Catalogue[Metric]("metric", "recombine.scoring.metrics")
 
@@ -26,15 +26,14 @@ T = TypeVar("T")
 
 
 class Catalogue(Mapping[str, T], Generic[T]):
-    """Members by name: built-in ones by their `order` (100 unless they have one) and name, then those of plug-ins.
+    """Members by name: built-in members sorted by `order` (default 100) and name, then those of plug-ins.
 
     Args:
         name: What a member is called in messages: "metric".
-        home: A package each of whose modules adds members when it is imported. That happens when the catalogue is
-            first looked at.
+        home: A package whose modules add members when they are imported, which happens on first use of the catalogue.
 
     Attributes:
-        origin: Plug-in of each member that is not built in.
+        origin: Maps members that are not built in to their plug-in.
     """
 
     def __init__(self, name: str, home: str = "") -> None:
@@ -45,7 +44,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
         plugins.join(self)
 
     def add(self, name: str, member: T) -> T:
-        """Add a member; a name that is taken is refused."""
+        """Add a member. A name that is taken is rejected."""
         plugins.claim(self, name)
         self._members[name] = member
         return member
@@ -57,14 +56,14 @@ class Catalogue(Mapping[str, T], Generic[T]):
         return member
 
     def has(self, kind: str) -> bool:
-        """Whether a name is taken, as far as members are known by now."""
+        """Whether a name is taken among the members known so far."""
         return kind in self._members
 
     def remove(self, kind: str) -> None:
         self._members.pop(kind, None)
 
     def __getitem__(self, name: str) -> T:
-        """A member; InputError with the nearest name if there is none."""
+        """Look up a member. Raises InputError with the nearest name if there is none."""
         self._complete()
         if name not in self._members:
             raise InputError(
@@ -88,12 +87,12 @@ class Catalogue(Mapping[str, T], Generic[T]):
         return len(self._members)
 
     def _complete(self) -> None:
-        """Know all members: the built-in ones and those of installed plug-ins."""
+        """Load all members: the built-in ones and those of installed plug-ins."""
         self.discover()
         plugins.load_installed()
 
     def discover(self) -> None:
-        """Know all built-in members."""
+        """Load all built-in members."""
         home, self._home = self._home, ""
         if home:
             for module in pkgutil.iter_modules(importlib.import_module(home).__path__, f"{home}."):

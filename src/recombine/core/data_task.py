@@ -22,7 +22,7 @@ EncodingLike = Encoding | str | Mapping[str, Any] | Callable[[FactorSpace], Enco
 
 
 def dataset_of(images: Any, labels: Any, factors: Any, keep: Any, split: Any, **layout: Any) -> Dataset:
-    """The data set of arrays, tensors, a map-style data set, or of files by their paths."""
+    """A data set from arrays, tensors, a map-style data set, or paths of files."""
     names = None if factors is None or isinstance(factors, FactorSpace | Mapping) else [str(name) for name in factors]
     described = None if factors is None or names is not None else as_factors(factors)
     if isinstance(images, str | Path):
@@ -50,12 +50,12 @@ def as_factors(factors: FactorSpace | Mapping[str, Any]) -> dict[str, Factor]:
 
 
 def holdout_of(given: HoldoutLike, space: FactorSpace) -> Holdout:
-    """A hold-out from what a user writes.
+    """Build a hold-out from a user's input.
 
     Args:
         given: A hold-out; its configuration; a list of cells such as [{"colour": "red", "shape": "square"}]; a function
-            of the space; an array that is true where held out; None for the split that the data have.
-        space: The factor space, which a user may learn only from the data.
+            of the space; a boolean array; None for the data set's own split.
+        space: The factor space, which a user may only learn from the data.
     """
     if given is None:
         return HOLDOUTS.build({"kind": "data"}, space)
@@ -70,13 +70,13 @@ def holdout_of(given: HoldoutLike, space: FactorSpace) -> Holdout:
     if isinstance(given, np.ndarray | torch.Tensor | list):
         return mask(space, np.asarray(given))
     raise InputError(
-        "A hold-out is one of rc.holdouts, its configuration, a list of cells, a function of the space or an array "
-        f"over the grid. Got {given!r}."
+        "A hold-out must be one of rc.holdouts, its configuration, a list of cells, a function of the space or an "
+        f"array over the grid. Got {given!r}."
     )
 
 
 def encoding_of(given: EncodingLike, space: FactorSpace) -> Encoding:
-    """An encoding from its kind, its configuration, a function of the space, or as it is."""
+    """Build an encoding from its kind, its configuration or a function of the space, or return it unchanged."""
     if isinstance(given, Encoding):
         return given
     if isinstance(given, str):

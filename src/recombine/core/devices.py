@@ -1,4 +1,4 @@
-"""Choosing the device."""
+"""Selection of the device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from recombine.core.errors import InputError
 
 
 def available() -> list[str]:
-    """Names of the devices this machine has."""
+    """Names of the devices of this machine."""
     names = ["cpu"]
     if torch.cuda.is_available():
         names += ["cuda", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
@@ -18,7 +18,7 @@ def available() -> list[str]:
 
 
 def resolve(device: str | torch.device) -> torch.device:
-    """ "auto" (cuda, then mps, then cpu) or a device, which must be there."""
+    """ "auto" (cuda, then mps, then cpu) or a device, which must exist."""
     names, name = available(), "cpu" if str(device) == "cpu:0" else str(device)
     if name == "auto":
         return torch.device(next((n for n in ("cuda", "mps") if n in names), "cpu"))

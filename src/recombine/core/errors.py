@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 
 
 class RecombineError(Exception):
-    """Base of all errors that recombine raises on purpose. `exit_code` is the exit status of the command line."""
+    """Base class of the errors that recombine raises deliberately. `exit_code` is the status of the command line."""
 
     exit_code = 1
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with an input.
+    """One problem of an input.
 
     Attributes:
-        key: The setting it is about, such as "decoder.width"; empty if it is about none in particular.
+            key: The affected setting, such as "decoder.width"; empty if it concerns no particular setting.
         message: What was given, what was expected, what to do.
     """
 
@@ -38,10 +38,10 @@ class InputError(RecombineError, ValueError):
 
     Args:
         message: What was given, what was expected, what to do.
-        key: The setting it is about, such as "decoder.width"; empty if it is about none in particular.
+            key: The affected setting, such as "decoder.width"; empty if it concerns no particular setting.
 
     Attributes:
-        problems: Everything that is wrong; one problem unless the error was made by `join`.
+        problems: All problems; more than one only if the error was created by `join`.
     """
 
     exit_code = 2
@@ -52,12 +52,12 @@ class InputError(RecombineError, ValueError):
 
     @property
     def key(self) -> str:
-        """The setting that the first problem is about."""
+        """The setting of the first problem."""
         return self.problems[0].key
 
     @classmethod
     def join(cls, problems: Iterable[Problem]) -> InputError:
-        """One error for several problems, a line each."""
+        """One error for several problems, one line each."""
         found = list(problems)
         assert found, "an error needs a problem"
         error = cls("\n".join(problem.message for problem in found))
@@ -70,21 +70,21 @@ class StoreError(InputError):
 
 
 class DamagedError(StoreError):
-    """A file is there but was changed, is truncated or cannot be read."""
+    """A file exists but was changed, is truncated or cannot be read."""
 
 
 class LockHeld(StoreError):
-    """Another living process works on the same run."""
+    """Another live process is working on the same run."""
 
 
 class LockLost(StoreError):
-    """A lock was taken over, because its holder was asleep for so long that it counted as dead."""
+    """A lock was taken over, because its holder was suspended for so long that it counted as dead."""
 
 
 class Missing(StrEnum):
     """Why something was not computed."""
 
-    NOT_REQUESTED = "not_requested"  # nobody asked for it
+    NOT_REQUESTED = "not_requested"  # not part of the request
     NO_TRUTH = "no_truth"  # needs targets, and there are none
     NO_HOLDOUT = "no_holdout"  # needs held-out cells, and there are none
     NOT_DIFFERENTIABLE = "not_differentiable"  # needs a derivative that does not exist
@@ -100,7 +100,7 @@ class NotComputable(RecombineError):
     """A quantity does not exist or cannot be computed here. Distinct from an invalid input and from a damaged file.
 
     Args:
-        state: Which sort of reason.
+        state: The kind of reason.
         reason: The explanation for people.
     """
 
@@ -116,8 +116,8 @@ class NotComputable(RecombineError):
 class DivergenceCause(StrEnum):
     """What made a loss NaN or infinite."""
 
-    TARGETS = "targets"  # targets that are not finite
-    INPUTS = "inputs"  # inputs that are not finite
+    TARGETS = "targets"  # non-finite targets
+    INPUTS = "inputs"  # non-finite inputs
     LOSS = "loss"  # neither: the steps themselves
 
 
@@ -125,9 +125,9 @@ class TrainingDiverged(RecombineError):
     """The loss of some seeds became NaN or infinite.
 
     Attributes:
-        by_seed: Seed → explanation.
+        by_seed: Maps seeds to explanations.
         finished: The runs of the seeds that were trained together with these and did not diverge.
-        causes: Seed → cause.
+        causes: Maps seeds to causes.
     """
 
     def __init__(

@@ -6,11 +6,12 @@
     space.cell(x=3, colour="red", size=0.7)               # its number
     space.label(4)                                        # "x=0, colour=green, size=0.7"
 
-A *value* is a factor's coordinate in its own unit (a pixel, a degree); the values of a categorical factor number its
-labels, 0 … size−1. A *position* is the same thing counted in grid steps: grid values have the integer positions
-0 … size−1. For regular factors value = low + step · position; between unequal grid values positions are interpolated
-linearly. A *cell* is one combination of grid values; cells are numbered in row-major order (the last factor varies
-fastest), which never changes for a given space. Nothing here stores the grid: cells are made on demand, in chunks.
+A *value* is a factor's coordinate in its own unit (a pixel, a degree). The values of a categorical factor are the
+indices of its labels, 0 … size−1. A *position* is a value in grid steps: grid values have the integer positions
+0 … size−1. For regular factors, value = low + step · position; between unevenly spaced grid values, positions are
+interpolated linearly. A *cell* is one combination of grid values; cells are numbered in row-major order (the last
+factor varies fastest), which never changes for a given space. The grid is not stored: cells are computed on demand, in
+chunks.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ FactorKind = Literal["discrete", "continuous", "cyclic", "categorical"]
 KINDS = ("discrete", "continuous", "cyclic", "categorical")
 DEFAULT_CHUNK = 4096
 MOST_CELLS = 2**62
-MOST_SHOWN = 8  # values or labels in a message
-EVEN = 1e-9  # values whose spacing differs by less, relative to it, are evenly spaced
-NEAR = 1e-3  # of the spacing: how far a number may lie from the grid value it names
+MOST_SHOWN = 8  # maximum number of values or labels in a message
+EVEN = 1e-9  # relative tolerance of even spacing
+NEAR = 1e-3  # share of the spacing by which a number may differ from its grid value
 
 
 @dataclass(frozen=True)
 class Factor:
-    """One factor, with `size` grid values. Make one with `discrete`, `continuous`, `cyclic` or `categorical`.
+    """One factor, with `size` grid values. Create one with `discrete`, `continuous`, `cyclic` or `categorical`.
 
-    *discrete* takes only its grid values: low, low + step, …, or the increasing `listed` ones. *continuous* takes
-    every value in [low, low + size·step). *cyclic* does too and wraps around, so that its first and last grid values
-    are neighbours. *categorical* has labels without order or distance; its values 0 … size−1 number them.
+    *discrete* takes only its grid values: low, low + step, …, or the increasing `listed` ones. *continuous* takes every
+    value in [low, low + size·step). *cyclic* does too and wraps around, so that its first and last grid values are
+    neighbours. *categorical* has labels without order or distance; its values 0 … size−1 are their indices.
 
     Attributes:
         listed: Grid values with unequal distances, of a discrete factor; else None. `low` is then the first one, and
@@ -89,7 +90,7 @@ class Factor:
 
     @property
     def differentiable(self) -> bool:
-        """Whether derivatives along the factor mean something."""
+        """Whether derivatives along the factor are meaningful."""
         return not self.categorical
 
     @property
@@ -104,7 +105,7 @@ class Factor:
 
     @property
     def end(self) -> float:
-        """Where the range of values ends: at the last value of a discrete factor, just before this for the others."""
+        """The end of the range of values: inclusive for a discrete factor, exclusive for the others."""
         return self.high if self.kind in ("discrete", "categorical") else self.low + self.extent
 
     @property
@@ -114,7 +115,7 @@ class Factor:
 
     @property
     def slack(self) -> float:
-        """How far a value may lie beyond a bound: grid values carry rounding errors."""
+        """How far a value may lie beyond a bound, because grid values have rounding errors."""
         return self.spacing * 1e-4
 
     def takes(self, value: float) -> bool:
@@ -143,16 +144,16 @@ class Factor:
         return tuple(map(repr, values))
 
     def label(self, value: float) -> str:
-        """The text of any value; a categorical factor's nearest label."""
+        """The text of any value; for a categorical factor, the nearest label."""
         if not self.categorical:
             return f"{value:g}"
         return self.labels[min(max(round(value), 0), self.size - 1)]
 
     def index(self, given: Any) -> int:
-        """The position of the grid value that a number or a label names.
+        """The position of the grid value that a number or a label denotes.
 
         Raises:
-            InputError: if there is no such value.
+            InputError: If there is no such value.
         """
         if hasattr(given, "tolist"):
             given = given.tolist()
@@ -185,7 +186,7 @@ class Factor:
         return start + (positions - below) * length
 
     def position(self, values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Values in grid steps; its derivative at one of unequally spaced values is the one towards the next value."""
+        """Values in grid steps. At an unevenly spaced grid value, the derivative is the one towards the next value."""
         if not self.listed:
             return (values - self.low) / self.step
         inner = torch.tensor(self.listed[1:-1], dtype=values.dtype, device=values.device)
@@ -200,9 +201,9 @@ class Factor:
         return (here * grid[:-1]).sum(-1), (here * grid.diff()).sum(-1)
 
     def difference(self, a: Tensor, b: Tensor) -> Tensor:
-        """a − b in the factor's unit; the short way round for a cyclic factor (range [−period/2, period/2)).
+        """a − b in the factor's unit; the shorter way around for a cyclic factor (range [−period/2, period/2)).
 
-        For a categorical factor, 1 where the labels differ and 0 where they agree.
+        For a categorical factor, it is 1 where the labels differ and 0 where they agree.
         """
         if self.categorical:
             return (a.round() != b.round()).to(a.dtype)
@@ -212,7 +213,7 @@ class Factor:
         return d
 
     def steps(self, a: Tensor, b: Tensor) -> Tensor:
-        """a − b in grid steps, as `difference` takes it."""
+        """a − b in grid steps, see `difference`."""
         if self.listed:
             return self.position(a) - self.position(b)
         return self.difference(a, b) / self.step
@@ -229,7 +230,7 @@ FactorLike = int | Factor | Sequence[int | float | str] | np.ndarray
 
 
 def shown(labels: Sequence[str]) -> str:
-    """Labels in words, the first few of many."""
+    """Labels as text; only the first few of many."""
     first = ", ".join(labels[:MOST_SHOWN])
     return first if len(labels) <= MOST_SHOWN else f"{first}, … ({len(labels)} values)"
 
@@ -246,7 +247,7 @@ def _number(given: Any, what: str) -> float:
 
 
 def as_values(values: Real[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Factor values in floating point: whole numbers count as values, too."""
+    """Factor values in floating point. Integers are accepted as values."""
     return values if values.is_floating_point() else values.to(torch.get_default_dtype())
 
 
@@ -271,7 +272,7 @@ def categorical(labels: Sequence[str]) -> Factor:
     """A factor whose values are labels, without order or distance."""
     texts = list(labels)
     if isinstance(labels, str) or not texts or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise InputError(f"A categorical factor has a list of labels, such as ['red', 'green']. Got {labels!r}.")
+        raise InputError(f"A categorical factor needs a list of labels, such as ['red', 'green']. Got {labels!r}.")
     if len(set(texts)) != len(texts):
         twice = next(text for text in texts if texts.count(text) > 1)
         raise InputError(f"The labels of a factor must differ. Got {twice!r} more than once.")
@@ -291,7 +292,7 @@ def cyclic(period: float, size: int, *, low: float = 0.0) -> Factor:
 
 
 def _each(given: Mapping[str, Any], make: Callable[[Any], Factor]) -> dict[str, Factor]:
-    """A factor for each name; the problems of all of them are raised together."""
+    """A factor for each name. The problems of all of them are raised together."""
     made: dict[str, Factor] = {}
     problems: list[Problem] = []
     for name, part in given.items():
@@ -319,8 +320,8 @@ def _factor_of(given: Any) -> Factor:
     if isinstance(given, list | tuple):
         return _listed(given)
     expected = (
-        "A factor is a number of values, a list of increasing numbers or of labels, or has kind, size and perhaps low "
-        "and step."
+        "A factor must be a number of values, a list of increasing numbers or of labels, or a mapping with kind, size "
+        "and optionally low and step."
     )
     if not isinstance(given, Mapping):
         raise InputError(f"{expected} Got {given!r}.")
@@ -339,7 +340,7 @@ def _factor_of(given: Any) -> Factor:
         return categorical(given["labels"])
     if "values" in given:
         if not isinstance(given["values"], list | tuple):
-            raise InputError(f"A factor's values are a list of increasing numbers. Got {given['values']!r}.")
+            raise InputError(f"A factor's values must be a list of increasing numbers. Got {given['values']!r}.")
         return discrete(given["values"])
     low, step = (_number(given.get(field, usual), field) for field, usual in (("low", 0.0), ("step", 1.0)))
     return Factor(given["kind"], given["size"], low, step)
@@ -349,7 +350,7 @@ def _listed(given: Sequence[Any]) -> Factor:
     """The factor of a list: labels if all are text, else numbers."""
     if any(isinstance(value, str) for value in given):
         if not all(isinstance(value, str) for value in given):
-            raise InputError(f"A factor's list has only numbers or only labels. Got {list(given)}.")
+            raise InputError(f"A factor's list must have only numbers or only labels. Got {list(given)}.")
         return categorical(given)
     return discrete(given)
 
@@ -495,7 +496,7 @@ class FactorSpace:
         return as_values(values)
 
     def checked_cells(self, cells: Int[Tensor, " cell"] | Sequence[int]) -> Int[Tensor, " cell"]:
-        """Numbers of cells as a tensor; an error if there is no such cell."""
+        """Cell numbers as a tensor. Raises if a cell does not exist."""
         chosen = torch.as_tensor(cells, dtype=torch.long)
         if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < len(self):
             raise InputError(f"Cells are numbered 0 … {len(self) - 1}. Got {chosen.tolist()}.")
@@ -518,7 +519,7 @@ class FactorSpace:
             column = positions[..., axis]
             if factor.kind == "cyclic":
                 column = column % factor.size
-            elif factor.kind == "continuous":  # its range goes on for one step after the last grid value
+            elif factor.kind == "continuous":  # its range extends one step beyond the last grid value
                 column = torch.where(exact[..., axis] < factor.size, column.clamp(max=factor.size - 1), factor.size)
             if column.numel() and (column.min() < 0 or column.max() >= factor.size):
                 outside = values[..., axis][(column < 0) | (column >= factor.size)].flatten()[0].item()

@@ -27,7 +27,7 @@ PLAIN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 
 
 def inside(root: Path, *names: str) -> Path:
-    """The path root/names…, to be used at once; DamagedError if anything below the root is a symbolic link.
+    """The path root/names…, to be used immediately. Raises DamagedError if anything below the root is a symbolic link.
 
     Whoever prepared a store could point a link at any file of its reader. The root may be one: the reader chose it.
     """
@@ -54,12 +54,12 @@ def open_plain(path: Path | str, *, dir_fd: int | None = None) -> int:
         raise DamagedError(f"{path} cannot be read: {error.strerror}.") from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise DamagedError(f"{path} is no regular file.")
+        raise DamagedError(f"{path} is not a regular file.")
     return handle
 
 
 def read_plain(path: Path | str, *, most: int = MOST_TEXT, dir_fd: int | None = None) -> bytes:
-    """The content of a regular file of at most so many bytes; see `open_plain`."""
+    """The content of a regular file of limited size; see `open_plain`."""
     handle = open_plain(path, dir_fd=dir_fd)
     try:
         size = os.fstat(handle).st_size
@@ -90,7 +90,7 @@ def parse_json(content: bytes, what: Path | str) -> Any:
 
 
 def read_plain_json(path: Path) -> Any:
-    """As `read_json`, of a file that is no link."""
+    """Like `read_json`, for a file that is not a link."""
     try:
         return parse_json(read_plain(path), path)
     except FileNotFoundError:
@@ -114,7 +114,7 @@ def set_aside(path: Path) -> Path:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically: a temporary neighbour, flushed to disk, takes its name in one step."""
+    """Write a file atomically: a temporary file beside it is flushed to disk and then renamed."""
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ Row0 = Literal["bottom", "top"]  # where row 0 is drawn
 
 
 def image_axes(shape: Sequence[int]) -> tuple[int, int, int] | None:
-    """(channels, rows, columns) of an output shape; None if it is no image.
+    """(channels, rows, columns) of an output shape; None if it is not an image.
 
     (row, column) has one channel, (channel, row, column) any number. One channel is grey, three are RGB, four RGBA;
     any other number are channels without a colour. Vectors and shapes of more axes are no images.
@@ -38,7 +38,7 @@ def is_colour(shape: Sequence[int]) -> bool:
 
 
 def as_pictures(outputs: Shaped[np.ndarray, "cell ..."]) -> Shaped[np.ndarray, "cell row column *channel"] | None:
-    """Outputs as they are drawn: (cell, row, column) in grey, (cell, row, column, 3 or 4) in colour.
+    """Outputs in drawing order: (cell, row, column) in grey, (cell, row, column, 3 or 4) in colour.
 
     Channels without a colour become grey tiles, side by side in lines that make the whole about as wide as high; what
     is left of the last line is NaN. None for outputs that are no images.
@@ -76,7 +76,7 @@ def tone_of(truth: Shaped[np.ndarray, "cell ..."], value_range: Sequence[float] 
 
     Args:
         truth: The outputs that it should suit, (cell, *output_shape).
-        value_range: Between which numbers they lie; from 0, or the least of them, to the largest unless given.
+        value_range: Between which numbers they lie; by default from 0, or the least of them, to the largest.
     """
     known = truth[np.isfinite(truth)] if truth.size else truth
     least, most = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)

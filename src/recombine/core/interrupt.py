@@ -15,7 +15,7 @@ class Interrupt:
 
 @contextmanager
 def interruptible() -> Iterator[Interrupt]:
-    """Inside the block a first signal only sets `requested`; a second Ctrl-C interrupts at once."""
+    """Inside the block, a first signal only sets `requested`; a second Ctrl-C interrupts immediately."""
     interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():
         yield interrupt

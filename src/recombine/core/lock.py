@@ -1,7 +1,7 @@
 """A lock that survives crashes: a file that names its holder and whose time of change is the holder's heartbeat.
 
     with Lock(folder / ".lock"):
-        …                         # nobody else gets here
+        …                         # no other process gets here
 
 The file appears in one step and is deleted at the end. A holder that was killed leaves it behind; on the same machine
 that is noticed at once, because no such process runs any more, and from another machine after `STALE` seconds without
@@ -36,7 +36,7 @@ NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EM
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lock."""
+    """The holder of a lock."""
 
     token: str
     place: str  # where the process number means something: one boot of one machine, or one container on it
@@ -111,12 +111,12 @@ class Lock:
                     _take_away(self.path)
 
     def _dead(self, now: float) -> Holder | None:
-        """The dead holder, None if there is no file any more; LockHeld if the holder lives."""
+        """The dead holder, or None if the file no longer exists. Raises LockHeld if the holder is alive."""
         try:
             seen, facts = _read(self.path), self.path.lstat()
         except FileNotFoundError:
             return None
-        # a time in the future is no heartbeat, and what is no file was never a lock
+        # a time in the future is not a heartbeat, and anything but a regular file was never a lock
         if abs(now - facts.st_mtime) > STALE or seen.is_dead() or not stat.S_ISREG(facts.st_mode):
             return seen
         who = f"Process {seen.pid} on {seen.host}" if seen.pid else "Another process"
@@ -131,7 +131,7 @@ class Lock:
         if found != self.me:
             raise LockLost(
                 f"The lock of {self.path.parent} was taken over, as this process did not answer for {STALE:g} s. "
-                "What it did there since is not kept; run the same command again."
+                "Its work since then was discarded; run the same command again."
             )
 
     def release(self) -> None:
@@ -151,7 +151,7 @@ class Lock:
 
 
 def holder(path: Path) -> Holder | None:
-    """Who holds a lock now, or None; for looking only."""
+    """The current holder of a lock, or None. Only reads."""
     try:
         found, facts = _read(path), path.lstat()
     except OSError:
@@ -161,7 +161,7 @@ def holder(path: Path) -> Holder | None:
 
 
 def _read(path: Path) -> Holder:
-    """What a lock file says; nobody's if that is nothing sensible (an old version's, or the disk was full)."""
+    """The content of a lock file; no holder if it is invalid (from an old version, or because the disk was full)."""
     try:
         found = Holder(**json.loads(read_plain(path, most=MOST_BYTES)))
     except (ValueError, TypeError, RecursionError):  # DamagedError is a ValueError

@@ -52,7 +52,7 @@ class PluginError(InputError):
     """A plug-in is missing, was changed or cannot be loaded.
 
     Attributes:
-        states: Plug-in → what is wrong with it.
+        states: Maps plug-ins to what is wrong with them.
     """
 
     def __init__(self, message: str, states: Mapping[str, PluginState]) -> None:
@@ -73,7 +73,7 @@ class Plugin:
         sha256: Of its source.
         path: The file as the user named it; empty for a module.
         content: The file's bytes as they were loaded, which workers get; empty for a module.
-        kinds: What it added: (family, kind).
+        kinds: The kinds it added, as (family, kind).
     """
 
     name: str
@@ -85,7 +85,7 @@ class Plugin:
 
 @runtime_checkable
 class OpenFamily(Protocol):
-    """What plug-ins need of a family. `origin` names the plug-in of each kind that is not built in."""
+    """What plug-ins need from a family. `origin` maps kinds that are not built in to their plug-in."""
 
     name: str
     origin: dict[str, str]
@@ -119,7 +119,7 @@ def use(source: str | Path) -> Plugin:
         source: A Python file ("mine.py"), or the name of a module that can be imported ("my_package.kinds"). A file is
             complete in itself: it imports installed packages, not its neighbours.
 
-    A plug-in that is loaded already is left as it is; a file that changed since is loaded again.
+    A plug-in that is already loaded is not loaded again, unless its file has changed.
 
     Raises:
         PluginError: If it cannot be loaded; nothing of it stays registered.
@@ -157,7 +157,7 @@ def _read(path: Path) -> bytes:
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > MOST_BYTES:
             raise PluginError(
-                f"The plug-in {path} is no regular file of at most {MOST_BYTES} bytes.",
+                f"The plug-in {path} is not a regular file of at most {MOST_BYTES} bytes.",
                 {path.stem: PluginState.MISSING},
             )
         return path.read_bytes()
@@ -281,7 +281,7 @@ def _adopt(plugin: Plugin) -> None:
                 plugin.kinds.append((family.name, kind))
 
 
-# What families do
+# for families
 
 
 def join(family: OpenFamily) -> None:
@@ -326,7 +326,7 @@ def _registrant() -> str:
     return "__main__"
 
 
-# What runs and sweeps need
+# for runs and sweeps
 
 
 def mark_used(origin: str | None) -> None:
@@ -376,7 +376,7 @@ def states(needed: Mapping[str, str]) -> dict[str, PluginState]:
 
 
 def problems(needed: Mapping[str, str], what: str) -> list[Problem]:
-    """What is wrong with the plug-ins that something needs, in words."""
+    """Describe what is wrong with the required plug-ins."""
     told = {
         PluginState.MISSING: "needs the plug-in {name!r}, which is not loaded. Give it with --plugin or rc.use.",
         PluginState.CHANGED: "was made with another version of the plug-in {name!r} (sha256 {there}…, here {here}…).",
@@ -389,7 +389,7 @@ def problems(needed: Mapping[str, str], what: str) -> list[Problem]:
 
 
 def recorded(facts: Mapping[str, Any]) -> dict[str, str]:
-    """What run.json or sweep.json says about plug-ins; entries that are none are left out."""
+    """The plug-ins recorded in run.json or sweep.json. Invalid entries are skipped."""
     given = facts.get("plugins")
     entries = given.items() if isinstance(given, Mapping) else ()
     return {n: s for n, s in entries if isinstance(n, str) and isinstance(s, str) and NAME.fullmatch(n)}
@@ -403,7 +403,7 @@ def require_present(needed: Mapping[str, str], what: str) -> None:
         if state == PluginState.CHANGED:
             warnings.warn(
                 f"The plug-in {name!r} was changed since runs were made with it (sha256 {needed[name][:12]}… then, "
-                f"{_sha(name)[:12]}… now). What is computed from them now may not fit what is stored.",
+                f"{_sha(name)[:12]}… now). New results may not match the stored ones.",
                 PluginWarning,
                 stacklevel=3,
             )
@@ -432,7 +432,7 @@ def _sha(name: str) -> str:
     return _loaded[name].sha256 if name in _loaded else ""
 
 
-# What workers need
+# for workers
 
 
 def shipped() -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ class ProgressBar:
     """A bar on standard error.
 
     Args:
-        title: What is going on.
+        title: Description of the task.
         total: Number of steps.
         show: None shows the bar only on a terminal.
     """

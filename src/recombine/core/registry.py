@@ -58,7 +58,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 FIRST_FORMAT = 2  # of runs; every parameter that is not marked exists since then
 _IDENTITY: ContextVar[bool] = ContextVar("_IDENTITY", default=False)  # whether dumps leave out what names no run
-_STORED: ContextVar[bool] = ContextVar("_STORED", default=False)  # whether what is validated was written earlier
+_STORED: ContextVar[bool] = ContextVar("_STORED", default=False)  # whether the validated settings come from a file
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class Family:
         return validate(self.models[kind], config, f"{self.name} {kind!r}", prefix, ("kind", *beside))
 
     def identity(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The canonical configuration without what is no part of a run's identity, also in nested parts."""
+        """The canonical configuration without settings that are not part of a run's identity, also in nested parts."""
         token = _IDENTITY.set(True)
         try:
             return self.validate(config).model_dump()
@@ -314,7 +314,7 @@ def validate(model: type[M], given: Mapping[str, Any], where: str, prefix: str =
 
 
 def check_nesting(given: Mapping[str, Any]) -> None:
-    """Refuse what is nested so deeply that checking, copying or writing it would exceed Python's stack."""
+    """Raise for nesting so deep that checking, copying or writing it would exceed Python's stack."""
     level: list[Any] = [given]
     for _ in range(MOST_NESTED + 2):  # a run has its groups around the parts
         level = [inner for outer in level for inner in _nested(outer)]

@@ -21,7 +21,7 @@ def generator(seed: int, *purpose: str | int) -> torch.Generator:
 
 
 def check_seed(seed: object) -> int:
-    """A seed as it is, if it is one."""
+    """Return a valid seed unchanged."""
     if isinstance(seed, bool) or not isinstance(seed, SupportsIndex) or not 0 <= operator.index(seed) < 2**63:
         raise InputError(f"A seed is a whole number from 0 to 2^63 − 1. Got {seed!r}.")
     return operator.index(seed)

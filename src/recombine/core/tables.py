@@ -26,7 +26,7 @@ _READ = {
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
-    """A table as text. The columns are those of all rows unless given; what a row lacks is empty."""
+    """A table as text. By default, the columns are those of all rows; missing entries are empty."""
     columns = list(columns or dict.fromkeys(column for row in rows for column in row))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -83,7 +83,7 @@ def from_csv(text: str, types: Mapping[str, str] | None = None) -> Rows:
     except KeyError as error:
         raise DamagedError(f"The column {error} is missing.") from error
     except (TypeError, ValueError, csv.Error) as error:
-        raise DamagedError(f"The text is no table: {error}.") from error
+        raise DamagedError(f"The text is not a table: {error}.") from error
 
 
 def _is_number(text: str) -> bool:

@@ -150,7 +150,7 @@ class Task:
         Args:
             data: The path of the file or folder, or its configuration, such as {"kind": "arrays", "images":
                 "images.npy", "labels": "labels.csv"}.
-            factors: For layouts that do not know them; those that occur in the labels unless given.
+            factors: For layouts that do not know them; by default those that occur in the labels.
             holdout, encoding, keep, several, own_split, row_0, allow_unseen: As in `from_arrays`.
         """
         described = None if factors is None else as_factors(factors)
@@ -193,11 +193,11 @@ class Task:
     def inputs(
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, ...]:
-        """What the network is given for factor values."""
+        """The network's inputs for factor values."""
         return self.scene(values, present) if self.inverse else self.encoding(values, present)
 
     def targets(
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, ...]:
-        """What the network should answer."""
+        """The network's targets for factor values."""
         return self.encoding(values, present) if self.inverse else self.scene(values, present)

@@ -46,7 +46,7 @@ class _Words:
         return value
 
     def _next(self) -> str:
-        """The next sign that is no space; empty at the end."""
+        """The next character that is not a space; empty at the end."""
         while self.at < len(self.text) and self.text[self.at].isspace():
             self.at += 1
         return self.text[self.at : self.at + 1]

@@ -42,7 +42,7 @@ def factor_blocks(shapes: Shapes, decoder: str) -> list[list[int]]:
 
 
 def slot_blocks(shapes: Shapes, slots: Sequence[Sequence[int]] | None, decoder: str) -> list[list[int]]:
-    """Units of the code that belong to each slot; one slot per factor unless given."""
+    """Units of the code that belong to each slot; by default one slot per factor."""
     blocks = factor_blocks(shapes, decoder)
     if slots is None:
         return blocks

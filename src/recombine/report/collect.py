@@ -73,12 +73,12 @@ class Collected:
     """Everything that was found.
 
     Attributes:
-            models: Diagnosed models, those requested by name first.
-            runs: All finished runs, diagnosed or not.
-            tables: One per CSV file.
-            claims: The content of claims.json files, each with the name of its folder.
-            figures: Maps the names of a folder and a PNG file to its bytes.
-            notes: Messages about what could not be read or is not shown.
+        models: Diagnosed models, those requested by name first.
+        runs: All finished runs, diagnosed or not.
+        tables: One per CSV file.
+        claims: The content of claims.json files, each with the name of its folder.
+        figures: Maps the names of a folder and a PNG file to its bytes.
+        notes: Messages about what could not be read or is not shown.
     """
 
     models: list[Model] = field(default_factory=list)
@@ -100,10 +100,10 @@ def collect(paths: Sequence[str | Path], *, runs: str | Path = "runs", diagnose:
     Args:
         paths: See the module docstring.
         runs: The store in which ids are looked up.
-            diagnose: Diagnose runs that have no diagnosis yet, or lack a part of it.
+        diagnose: Diagnose runs that have no diagnosis yet, or lack a part of it.
 
         Raises:
-            InputError: For a path without anything to show, or a requested run without a diagnosis.
+        InputError: For a path without anything to show, or a requested run without a diagnosis.
     """
     if not paths:
         raise InputError(f"There is nothing to report on. Give {ACCEPTED}.")

@@ -46,10 +46,10 @@ def explore(
     """Explore the factor plane of one or more diagnosed models in a notebook.
 
     Args:
-            *diagnoses: Diagnoses, or one mapping of names to diagnoses.
-            units: Maximum number of units per layer in the unit browser.
-            kernel: Whether to show Gram matrices.
-            height: Height of the frame in pixels.
+        *diagnoses: Diagnoses, or one mapping of names to diagnoses.
+        units: Maximum number of units per layer in the unit browser.
+        kernel: Whether to show Gram matrices.
+        height: Height of the frame in pixels.
 
     Example:
         >>> rc.explore({"baseline": first.diagnosis, "stripes": second.diagnosis})  # doctest: +SKIP

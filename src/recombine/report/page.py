@@ -92,13 +92,12 @@ def _built(
 
     Args:
         collected: See `recombine.report.collect`.
-            models: Maximum number of models found in stores that the explorer shows; models named by the user are
-            always
-                shown.
-            units: Maximum number of units per layer.
-            kernel: Whether to show Gram matrices.
-            figures: Whether to show the figures of claims.
-            embedded: Whether to include only the explorer and the kernel view, for a notebook.
+        models: Maximum number of models found in stores that the explorer shows; models named by the user are always
+            shown.
+        units: Maximum number of units per layer.
+        kernel: Whether to show Gram matrices.
+        figures: Whether to show the figures of claims.
+        embedded: Whether to include only the explorer and the kernel view, for a notebook.
     """
     blobs = Blobs()
     chosen, left_out = _choose(collected.models, models)
@@ -266,9 +265,8 @@ def policy(scripts: Sequence[str]) -> str:
     """The page's Content-Security-Policy: only these scripts, no requests, no frames, no forms.
 
     Trusted Types prevent even these scripts from turning text into markup or code; the one exception is the chart
-    library
-    in `charts.js`. A policy inside the page cannot forbid links or `sandbox` the page, so the page has no external
-    links.
+    library in `charts.js`. A policy inside the page cannot forbid links or `sandbox` the page, so the page has no
+    external links.
     """
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
     allowed = " ".join(f"'sha256-{one}'" for one in hashes)

@@ -168,7 +168,7 @@ class RunConfig:
         """Build the decoder with the initial weights of the configuration's seed.
 
         Raises:
-                InputError: If it would need more memory than the machine has.
+            InputError: If it would need more memory than the machine has.
         """
         check_sizes(self.decoder, "decoder")
         task = task or self.task()

@@ -37,11 +37,10 @@ class Estimator:
     """Estimates the time of runs in a single process.
 
     Args:
-            store: Store whose runs are used first.
-            measure: Seconds to spend on measuring each kind of run.
-            budget: Seconds for all measurements together. Beyond it, runs are assumed to be as fast as the measured
-            ones.
-            threads: Threads of the process; by default those of the current one.
+        store: Store whose runs are used first.
+        measure: Seconds to spend on measuring each kind of run.
+        budget: Seconds for all measurements together. Beyond it, runs are assumed to be as fast as the measured ones.
+        threads: Threads of the process; by default those of the current one.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ def read_facts(content: bytes, what: str) -> dict[str, Any]:
     """The facts of a run.json, without their digest.
 
     Raises:
-            DamagedError: If they come from another version, were changed after the run finished, or are invalid.
+        DamagedError: If they come from another version, were changed after the run finished, or are invalid.
     """
     facts = parse_json(content, what)
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:

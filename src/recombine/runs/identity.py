@@ -22,7 +22,7 @@ class StoredNames:
         """Whether a configuration (see `is_config`) belongs to a run. A named run is matched by name and seed.
 
         Raises:
-                DamagedError: If the configuration cannot be read.
+            DamagedError: If the configuration cannot be read.
         """
         if name is not None:
             return digits([name, config["seed"]]) == run

@@ -24,13 +24,13 @@ class ListedRun:
     """A row of a listing.
 
     Attributes:
-            id: Id of the run.
-            status: State of the run.
-            config: Its configuration; empty if the run is damaged.
-            summary: id_mse, ood_mse, … of a finished run.
-            name: The name it was saved under; empty if it was trained from its configuration.
-            steps: Number of training steps of a finished run.
-            seconds: Duration of the training.
+        id: Id of the run.
+        status: State of the run.
+        config: Its configuration; empty if the run is damaged.
+        summary: id_mse, ood_mse, … of a finished run.
+        name: The name it was saved under; empty if it was trained from its configuration.
+        steps: Number of training steps of a finished run.
+        seconds: Duration of the training.
     """
 
     id: str

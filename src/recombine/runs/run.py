@@ -26,7 +26,7 @@ class Run(TrainingResult):
         run.report("report.html")
 
     Attributes:
-            diagnosis: Result of the last call of `diagnose`; None before.
+        diagnosis: Result of the last call of `diagnose`; None before.
     """
 
     diagnosis: Diagnosis | None = field(default=None, init=False)
@@ -54,8 +54,8 @@ class Run(TrainingResult):
 
         Args:
             store: The store, or its folder.
-                name: Any text; by default the class of the model. Each seed of a name is a separate run.
-                replace: Whether to replace a run with the same name and seed.
+            name: Any text; by default the class of the model. Each seed of a name is a separate run.
+            replace: Whether to replace a run with the same name and seed.
         """
         from recombine.runs.store import Store
 

@@ -30,9 +30,9 @@ class RunStatus:
     """The state of a run, with details.
 
     Attributes:
-            state: The state.
-            reason: Why the run is damaged; empty otherwise.
-            step: Step of the checkpoint of a stopped run.
+        state: The state.
+        reason: Why the run is damaged; empty otherwise.
+        step: Step of the checkpoint of a stopped run.
     """
 
     state: RunState

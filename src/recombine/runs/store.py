@@ -48,11 +48,11 @@ def load_run(
     """Load a stored run by its name, its id or a unique prefix of its id.
 
     Args:
-            name: See `Run.save`. If several seeds share a name, give the id.
-            store: The folder of the store.
-            module: An instance of the saved class, into which the weights are loaded. Without it, the run still has its
-                scores, history, outputs and diagnosis.
-            task: The task, if it has custom parts that cannot be built from a configuration.
+        name: See `Run.save`. If several seeds share a name, give the id.
+        store: The folder of the store.
+        module: An instance of the saved class, into which the weights are loaded. Without it, the run still has its
+            scores, history, outputs and diagnosis.
+        task: The task, if it has custom parts that cannot be built from a configuration.
     """
     where = Store(store)
     found = [row.id for row in where.list() if name and row.name == name]
@@ -98,12 +98,9 @@ class Store:
         """Train every configuration that is not finished yet and return all runs in the given order.
 
         Configurations that differ only in their seed train together where that is faster. An interrupted run resumes
-        from
-        its last checkpoint; an unusable checkpoint is set aside and the run starts again. If a seed diverges, the
-        others
-        are still finished and stored. The ids of the runs that this call has written are appended to the list
-        `written`;
-        all other runs were finished before or by another process.
+        from its last checkpoint; an unusable checkpoint is set aside and the run starts again. If a seed diverges, the
+        others are still finished and stored. The ids of the runs that this call has written are appended to the list
+        `written`; all other runs were finished before or by another process.
         """
         groups: dict[str, list[RunConfig]] = {}
         for config in dict.fromkeys(configs):
@@ -194,10 +191,9 @@ class Store:
         """Load a finished run by its id or a unique prefix of it.
 
         Args:
-                run: Id of the run.
-                without_plugins: Also load a run whose plug-ins are missing. Its stored results can be read, but its
-                task and
-                    model cannot be built.
+            run: Id of the run.
+            without_plugins: Also load a run whose plug-ins are missing. Its stored results can be read, but its task
+                and model cannot be built.
         """
         run = self.resolve(run)
         path = inside(self.root, run)

@@ -135,9 +135,8 @@ class StoredRun:
         """Diagnose the model and store the result in `diagnosis/`.
 
         If a stored diagnosis of the same weights used the same shared settings (layers, seed), the new parts are added
-        to
-        it. Otherwise it is replaced if the new result has all of its parts, and left unchanged if not; the result then
-        carries a note.
+        to it. Otherwise it is replaced if the new result has all of its parts, and left unchanged if not; the result
+        then carries a note.
 
         Args:
             request: What to compute.

@@ -44,27 +44,23 @@ def train(
     """Train a model in place on a task's ID combinations. A `Decoder` is left in evaluation mode.
 
     Args:
-            model: A decoder, or any module that maps the task's inputs to its targets.
-            task: The task to learn.
-            seed: Determines the initial weights, the drawn examples and their order.
-            training: The recipe or its name; by default the paper's.
-            loss: Replaces the recipe's loss: a `Loss`, or a function (outputs, targets) → number.
-            optimizer: Replaces the recipe's optimizer: a function (parameters, learning_rate) → torch optimizer. The
-                recipe's schedule sets the learning rate of its parameter groups at every step.
-            terms: Loss terms added to the loss.
-            callbacks: Called during training, see `recombine.training.Callback`.
-            fresh: Start a `Decoder` from the seed's initial weights. Otherwise, and for any other module, training
-            starts
-                from the current weights.
-            device: "auto", "cpu", "cuda", "cuda:1", "mps".
-            checkpoint: File in which the state is saved every `checkpoint_seconds` and on Ctrl-C, and from which
-            training
-                resumes. It is rejected if the seed, the recipe, the task, the model or the terms have changed, judged
-                by
-                their classes, configurations and public attributes that are numbers, text or tensors (names with a
-                leading
-                underscore are private).
-            checkpoint_seconds: See `checkpoint`.
+        model: A decoder, or any module that maps the task's inputs to its targets.
+        task: The task to learn.
+        seed: Determines the initial weights, the drawn examples and their order.
+        training: The recipe or its name; by default the paper's.
+        loss: Replaces the recipe's loss: a `Loss`, or a function (outputs, targets) → number.
+        optimizer: Replaces the recipe's optimizer: a function (parameters, learning_rate) → torch optimizer. The
+            recipe's schedule sets the learning rate of its parameter groups at every step.
+        terms: Loss terms added to the loss.
+        callbacks: Called during training, see `recombine.training.Callback`.
+        fresh: Start a `Decoder` from the seed's initial weights. Otherwise, and for any other module, training starts
+            from the current weights.
+        device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        checkpoint: File in which the state is saved every `checkpoint_seconds` and on Ctrl-C, and from which training
+            resumes. It is rejected if the seed, the recipe, the task, the model or the terms have changed, judged by
+            their classes, configurations and public attributes that are numbers, text or tensors (names with a leading
+            underscore are private).
+        checkpoint_seconds: See `checkpoint`.
         progress: Show a progress bar; by default only on a terminal.
 
     Raises:
@@ -97,18 +93,15 @@ def train_seeds(
     """Train one model per seed.
 
     Args:
-            model: A decoder, which stays unchanged while copies of it are trained from each seed's initial weights; or
-            a
-                function that returns a module for a seed. The function is called with torch's random state set to the
-                seed,
-                so that random initial weights differ between seeds.
-            seeds: One run each.
-            together: Train all seeds as one batched program. By default, this is done where it is faster
-            (`model.stacks`)
-                and all seeds are at the same step. Results equal those of single runs up to rounding: the losses of the
-                first steps agree to 1e-5 relative, and later ones drift apart by less than seeds differ.
-            task, training, loss, optimizer, terms, callbacks, device, checkpoint_seconds, progress: As in `train`.
-            checkpoints: One file per seed, see `train`.
+        model: A decoder, which stays unchanged while copies of it are trained from each seed's initial weights; or a
+            function that returns a module for a seed. The function is called with torch's random state set to the seed,
+            so that random initial weights differ between seeds.
+        seeds: One run each.
+        together: Train all seeds as one batched program. By default, this is done where it is faster (`model.stacks`)
+            and all seeds are at the same step. Results equal those of single runs up to rounding: the losses of the
+            first steps agree to 1e-5 relative, and later ones drift apart by less than seeds differ.
+        task, training, loss, optimizer, terms, callbacks, device, checkpoint_seconds, progress: As in `train`.
+        checkpoints: One file per seed, see `train`.
     """
     make = _maker(model)
     setup = Setup.of(task, training, loss=loss, optimizer=optimizer, terms=terms, device=device, callbacks=callbacks)

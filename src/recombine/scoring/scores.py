@@ -109,12 +109,11 @@ class Scores:
     """A table of metrics with one row per cell, with summaries and figures.
 
     Attributes:
-            holdout: Defines which cells are ID, OOD or unavailable.
-            columns: Maps each metric to one number per cell, in cell order; NaN for unavailable cells. Metrics that do
-            not
-                apply to the task are absent.
-            model, task: The scored model and task, for pictures.
-            source: Provides both on first use, for scores that were read from a file.
+        holdout: Defines which cells are ID, OOD or unavailable.
+        columns: Maps each metric to one number per cell, in cell order; NaN for unavailable cells. Metrics that do not
+            apply to the task are absent.
+        model, task: The scored model and task, for pictures.
+        source: Provides both on first use, for scores that were read from a file.
     """
 
     holdout: Holdout

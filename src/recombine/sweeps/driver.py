@@ -38,12 +38,12 @@ class SweepResult:
     """The outcome of a sweep.
 
     Attributes:
-            finished: Runs that are in the store now, in the requested order, no matter which process trained them.
-            failed: The other runs.
-            trained: The finished runs that this call trained.
-            diagnosed: Runs that have the requested diagnosis.
-            undiagnosed: Finished runs whose diagnosis failed.
-            seconds: Duration of the sweep.
+        finished: Runs that are in the store now, in the requested order, no matter which process trained them.
+        failed: The other runs.
+        trained: The finished runs that this call trained.
+        diagnosed: Runs that have the requested diagnosis.
+        undiagnosed: Finished runs whose diagnosis failed.
+        seconds: Duration of the sweep.
     """
 
     finished: list[str] = field(default_factory=list)
@@ -69,12 +69,12 @@ class Driver:
     """Runs work until it is done.
 
     Args:
-            store: Store of the runs.
-            engine: Engine that runs the jobs.
-            options: Options of all jobs.
-            retries: How often to retry work whose worker died.
-            time_limit: Seconds after which a job is stopped and counts as failed.
-            then: Returns the work that follows for a run whose work is finished, or None.
+        store: Store of the runs.
+        engine: Engine that runs the jobs.
+        options: Options of all jobs.
+        retries: How often to retry work whose worker died.
+        time_limit: Seconds after which a job is stopped and counts as failed.
+        then: Returns the work that follows for a run whose work is finished, or None.
     """
 
     def __init__(

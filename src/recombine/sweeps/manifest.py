@@ -36,8 +36,8 @@ def read(folder: Path) -> dict[str, Any] | None:
     """The sweep.json of a folder, or None if there is none.
 
     Raises:
-            DamagedError: If it cannot be read. A sweep sets it aside and writes a new one.
-            StoreError: If another version wrote it.
+        DamagedError: If it cannot be read. A sweep sets it aside and writes a new one.
+        StoreError: If another version wrote it.
     """
     path = inside(folder, NAME)
     if not os.path.lexists(path):

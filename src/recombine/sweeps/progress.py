@@ -13,8 +13,8 @@ class SweepProgress:
 
     Args:
         total: Number of runs.
-            show: Whether to show the bars; None shows them only on a terminal.
-            quiet: Print nothing; the caller reports failures.
+        show: Whether to show the bars; None shows them only on a terminal.
+        quiet: Print nothing; the caller reports failures.
     """
 
     def __init__(self, total: int, show: bool | None = None, quiet: bool = False) -> None:

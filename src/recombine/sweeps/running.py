@@ -46,27 +46,26 @@ def run(
     A failing run does not stop the others.
 
     Args:
-            configs: Configurations to train; duplicates count once.
-            store: Store of the runs.
-            diagnose: What to compute for every finished run, or for each by its id. The result is stored with the run;
-                parts that are already stored are not computed again.
-            engine: "in-process", "processes", "ray", or one that a plug-in registered.
-            workers: Maximum number of jobs at a time; by default as many as fit.
-            needs: Resources of a job (CPUs, GPUs, memory); by default one CPU.
-            address: Address of a Ray cluster: "auto" or "HOST:PORT". "local" or None starts one on this machine.
-            shared: Whether the machines of the Ray cluster see the store under the same path and write runs and
-            checkpoints
-                there themselves. Otherwise results are sent back through Ray and written here.
-            device: See `Store.train`.
-            retries: How often to retry a run whose process or machine was lost.
-            time_limit: Seconds after which a job is stopped and counts as failed.
-            checkpoint_seconds: See `Store.train`.
-            any_version: Also add to a folder with runs of other versions.
+        configs: Configurations to train; duplicates count once.
+        store: Store of the runs.
+        diagnose: What to compute for every finished run, or for each by its id. The result is stored with the run;
+            parts that are already stored are not computed again.
+        engine: "in-process", "processes", "ray", or one that a plug-in registered.
+        workers: Maximum number of jobs at a time; by default as many as fit.
+        needs: Resources of a job (CPUs, GPUs, memory); by default one CPU.
+        address: Address of a Ray cluster: "auto" or "HOST:PORT". "local" or None starts one on this machine.
+        shared: Whether the machines of the Ray cluster see the store under the same path and write runs and checkpoints
+            there themselves. Otherwise results are sent back through Ray and written here.
+        device: See `Store.train`.
+        retries: How often to retry a run whose process or machine was lost.
+        time_limit: Seconds after which a job is stopped and counts as failed.
+        checkpoint_seconds: See `Store.train`.
+        any_version: Also add to a folder with runs of other versions.
         progress: Show bars; by default only on a terminal.
         quiet: Print nothing, not even failures.
 
     Raises:
-            TrainingInterrupted: On Ctrl-C or SIGTERM, after running jobs have saved their state.
+        TrainingInterrupted: On Ctrl-C or SIGTERM, after running jobs have saved their state.
     """
     store = store if isinstance(store, Store) else Store(store)
     checked_limits(retries, time_limit, checkpoint_seconds)

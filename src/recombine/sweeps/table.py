@@ -41,10 +41,10 @@ class Table:
     """Rows with the same columns.
 
     Attributes:
-            settings: Columns that identify the run; seed comes last.
-            metrics: Columns with measurements.
-            rows: Maps columns to values.
-            skipped: Damaged runs with the reason.
+        settings: Columns that identify the run; seed comes last.
+        metrics: Columns with measurements.
+        rows: Maps columns to values.
+        skipped: Damaged runs with the reason.
     """
 
     settings: list[str]
@@ -129,7 +129,7 @@ def table(store: Store | str | Path, *, all_settings: bool = False) -> Table:
 
     Args:
         store: A store or its folder.
-            all_settings: Include every setting as a column, not only those in which runs differ.
+        all_settings: Include every setting as a column, not only those in which runs differ.
     """
     store = store if isinstance(store, Store) else Store(store)
     rows, skipped = [], {}

@@ -22,7 +22,7 @@ class DamagedCheckpoint(DamagedError):
     """Training cannot resume from a checkpoint, because it is truncated, was changed, or belongs to another run.
 
     Attributes:
-            path: The file.
+        path: The file.
     """
 
     def __init__(self, path: Path, message: str) -> None:

@@ -12,10 +12,10 @@ def explain(trainer: Trainer, index: int, step: int, columns: Sequence[str]) -> 
     """Build the error for a seed whose loss is not finite. It names the examples if they are the cause.
 
     Args:
-            trainer: The trainer, at any later step.
-            index: Index of the seed.
-            step: The first step with a non-finite loss.
-            columns: The parts of the loss that are not finite.
+        trainer: The trainer, at any later step.
+        index: Index of the seed.
+        step: The first step with a non-finite loss.
+        columns: The parts of the loss that are not finite.
     """
     seed = trainer.seeds[index]
     step = min(step, trainer.total - 1)

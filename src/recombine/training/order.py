@@ -49,7 +49,7 @@ class Schedule:
     """A sequence of orders, each of which counts its steps from 0.
 
     Args:
-            phases: First step and order of each phase. The first phase starts at step 0.
+        phases: First step and order of each phase. The first phase starts at step 0.
     """
 
     def __init__(self, phases: Sequence[tuple[int, Order]]) -> None:

@@ -56,8 +56,7 @@ class Stacked:
 
     The seeds never mix: the summed loss has block-diagonal gradients, and the optimizer is elementwise. Results equal
     those of single runs up to the rounding of batched matrix products. If the model has a fast path `stacked_forward`,
-    it
-    replaces vmap.
+    it replaces vmap.
     """
 
     def __init__(self, models: Sequence[nn.Module], loss: Loss, terms: Sequence[LossTerm]) -> None:

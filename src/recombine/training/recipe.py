@@ -25,23 +25,22 @@ class Training(Parameters):
     Attributes:
         epochs: Passes over the training examples.
         steps: Optimizer steps; overrides epochs.
-            batch: Examples per step. Batches continue across epoch ends, so all have this size.
-            examples: The training examples: maps the name of each source to its settings, on top of the recipe's own
-                sources. The `kind` of a source defaults to its name; all sources have `repeats`, `weight`, `start` and
-                `stop`
-                (`recombine.training.examples.Placement`). None removes a source of the recipe:
-                {"cells": {"count": 10}, "single_factor": {}}.
-            learning_rate: Learning rate of the optimizer, before the schedule.
-            optimizer: The optimizer's kind and settings: {"kind": "adamw", "weight_decay": 0.01}.
-            schedule: "constant" learning rate, or "cosine" decay that reaches 0 one step after the last.
-            warmup: Share of the steps over which the learning rate rises linearly at the start.
-            loss: The loss between outputs and targets, by kind and settings: {"kind": "mse"}.
-            terms: Loss terms added to it, by kind: {"entropy": {"weight": 0.1}}.
+        batch: Examples per step. Batches continue across epoch ends, so all have this size.
+        examples: The training examples: maps the name of each source to its settings, on top of the recipe's own
+            sources. The `kind` of a source defaults to its name; all sources have `repeats`, `weight`, `start` and
+            `stop` (`recombine.training.examples.Placement`). None removes a source of the recipe: {"cells": {"count":
+            10}, "single_factor": {}}.
+        learning_rate: Learning rate of the optimizer, before the schedule.
+        optimizer: The optimizer's kind and settings: {"kind": "adamw", "weight_decay": 0.01}.
+        schedule: "constant" learning rate, or "cosine" decay that reaches 0 one step after the last.
+        warmup: Share of the steps over which the learning rate rises linearly at the start.
+        loss: The loss between outputs and targets, by kind and settings: {"kind": "mse"}.
+        terms: Loss terms added to it, by kind: {"entropy": {"weight": 0.1}}.
         stop_below: Stop once the ID error (estimated on `evaluate_cells` cells) is at or below this.
         stop_patience: Stop after this many evaluations without a new lowest ID error.
         evaluate_every: Steps between evaluations of ID and OOD error.
-            evaluate_cells: Maximum number of ID cells, and of OOD cells, for evaluations; drawn once.
-            allow_unseen: Accept hold-outs that remove single factor values from training.
+        evaluate_cells: Maximum number of ID cells, and of OOD cells, for evaluations; drawn once.
+        allow_unseen: Accept hold-outs that remove single factor values from training.
     """
 
     epochs: Count

@@ -19,8 +19,8 @@ class TrainingResult:
 
     Attributes:
         model: The trained network; a `Decoder` is in evaluation mode.
-            task: The task it was trained on.
-            seed: The seed.
+        task: The task it was trained on.
+        seed: The seed.
         training: The recipe.
         history: One row per evaluation: step, learning_rate, mean loss (and its parts) since the last one, and the
             ID and OOD error estimated on `training.evaluate_cells` cells each.

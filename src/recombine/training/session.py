@@ -33,7 +33,7 @@ class Session:
 
     Args:
         models, setup, seeds, stacked: As for Trainer.
-            checkpoints: One file per seed, to resume from and to save to.
+        checkpoints: One file per seed, to resume from and to save to.
         guard: See Checkpointing.
     """
 

@@ -17,9 +17,9 @@ class LossTrace:
 
     Args:
         seeds: Number of seeds.
-            names: Names of the columns; the first is the total.
-            total: Steps of the whole run.
-            device: Device of the losses, which are read rarely, because reading them after every step would stall.
+        names: Names of the columns; the first is the total.
+        total: Steps of the whole run.
+        device: Device of the losses, which are read rarely, because reading them after every step would stall.
     """
 
     def __init__(self, seeds: int, names: Sequence[str], total: int, device: torch.device) -> None:

@@ -33,7 +33,7 @@ class Keeping:
     Attributes:
         checkpoints: One file per seed; None if nothing is saved.
         seconds: Time between two saves.
-            guard: Called before files are replaced; raises if replacing is no longer allowed.
+        guard: Called before files are replaced; raises if replacing is no longer allowed.
     """
 
     checkpoints: Sequence[str | Path] | None = None
@@ -64,11 +64,11 @@ def train_many(
     """Train one model per seed.
 
     Args:
-            make: Returns a model with the initial weights of a seed.
-            setup: The settings that all seeds share.
+        make: Returns a model with the initial weights of a seed.
+        setup: The settings that all seeds share.
         seeds: One result each.
         keeping: See Keeping.
-            together: Train seeds that are at the same step as one batched program.
+        together: Train seeds that are at the same step as one batched program.
         progress: Show a progress bar; by default only on a terminal.
     """
     keeping = keeping or Keeping()

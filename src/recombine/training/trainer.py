@@ -23,11 +23,11 @@ class Trainer:
     """Trains one or several seeds step by step. It knows neither evaluations nor files.
 
     Args:
-            models: One model per seed, all of one architecture. They are not changed before the results are collected,
-                unless a single model is trained alone.
-            setup: The settings that all seeds share.
-            seeds: Determine the drawn examples and their order.
-            stacked: Train as one batched program. Always the case for several models.
+        models: One model per seed, all of one architecture. They are not changed before the results are collected,
+            unless a single model is trained alone.
+        setup: The settings that all seeds share.
+        seeds: Determine the drawn examples and their order.
+        stacked: Train as one batched program. Always the case for several models.
 
     Attributes:
         step: Steps done.

@@ -156,8 +156,7 @@ def flush_subnormals(numbers: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"
     """Set numbers below a tenth of the rounding error of 1 to 0.
 
     The tails of a bump fall to 1e-38 and below. They are negligible beside its peak, but products with them, and
-    AdamW's
-    squares of their gradients, are subnormal numbers, on which processors are slow: training an MLP took 3 times
-    longer.
+    AdamW's squares of their gradients, are subnormal numbers, on which processors are slow: training an MLP took 3
+    times longer.
     """
     return torch.where(numbers.abs() < torch.finfo(numbers.dtype).eps / 10, 0.0, numbers)

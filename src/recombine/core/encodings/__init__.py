@@ -4,13 +4,13 @@
     encode(values)                       # (…, factor) → (…, code)
     encode(values, present)              # absent factors (present = False) get the code for "not specified"
 
-All codes are differentiable in the values of all but categorical factors, which only one-hot codes take. Units sit at
-grid positions: unit i of a population code prefers the factor's i-th grid value, and a cyclic factor's units stand in a
-ring. Distances count grid steps, also between unequally spaced values.
+All codes are differentiable in the values of all factors except categorical ones, which only one-hot codes accept.
+Units sit at grid positions: unit i of a population code prefers the factor's i-th grid value, and the units of a cyclic
+factor form a ring. Distances are in grid steps, also between unevenly spaced values.
 
-How an absent factor is encoded: population and positional codes use an all-zero block, which no value has. A ramp
-needs a presence flag for that (`flag=True`): each factor then has two units, (value, 1) when present and (0, 0)
-when absent. The flagless ramp, the paper's, refuses absent factors.
+Absent factors: population and positional codes use an all-zero block, which no value has. A ramp needs a presence flag
+(`flag=True`): each factor then has two units, (value, 1) when present and (0, 0) when absent. The ramp without a flag,
+as in the paper, rejects absent factors.
 """
 
 from recombine.core.encodings.bump import Bump

@@ -14,15 +14,15 @@ from recombine.core.factors import Factor, FactorSpace
 from recombine.core.registry import Family
 
 ENCODINGS = Family("encoding", (FactorSpace,))
-MOST_CHECKED = 1024  # values of a factor whose codes are compared
+MOST_CHECKED = 1024  # maximum number of values whose codes are compared
 
 
 class Encoding(ABC):
-    """Maps factor values to codes; subclasses say how long one factor's block is and what stands in it.
+    """Maps factor values to codes. Subclasses define the length of one factor's block and its content.
 
     Attributes:
-        takes_labels: Whether the code suits categorical factors. Codes that read values as numbers do not: labels have
-            no order and no distance.
+        takes_labels: Whether the code supports categorical factors. Codes that interpret values as numbers do not,
+            because labels have no order and no distance.
     """
 
     takes_labels: ClassVar[bool] = False
@@ -33,8 +33,8 @@ class Encoding(ABC):
         labelled = [name for name, factor in space.factors.items() if factor.categorical]
         if labelled and not self.takes_labels:
             raise InputError(
-                f"A {getattr(self, 'kind', type(self).__name__)} code reads values as numbers, and those of factor "
-                f"{labelled[0]!r} are labels. Use encoding.kind=onehot, or encoding.kind=mixed with "
+                f"A {getattr(self, 'kind', type(self).__name__)} code interprets values as numbers, but those of "
+                f"factor {labelled[0]!r} are labels. Use encoding.kind=onehot, or encoding.kind=mixed with "
                 f'{{"{labelled[0]}": {{"kind": "onehot"}}, …}}.',
                 "encoding.kind",
             )
@@ -48,12 +48,12 @@ class Encoding(ABC):
         """The block of one present factor."""
 
     def absent(self, name: str, block: Float[Tensor, "*shape unit"]) -> Float[Tensor, "*shape unit"]:
-        """The block that says "not specified", in the shape of a present one."""
+        """The block that means "not specified", in the shape of a present one."""
         return torch.zeros_like(block)
 
     @property
     def blocks(self) -> dict[str, slice]:
-        """Which units of the code belong to which factor."""
+        """The units of the code that belong to each factor."""
         blocks, start = {}, 0
         for name in self.space.names:
             end = start + self.block_size(name)
@@ -63,7 +63,7 @@ class Encoding(ABC):
 
     @property
     def size(self) -> int:
-        """Number of units in all."""
+        """Total number of units."""
         return sum(self.block_size(name) for name in self.space.names)
 
     def __call__(
@@ -81,7 +81,7 @@ class Encoding(ABC):
         return torch.cat(parts, dim=-1)
 
     def decode(self, code: Float[Tensor, "*shape code"]) -> Float[Tensor, "*shape factor"]:
-        """The grid values whose blocks lie nearest to the code's (squared distance), factor by factor."""
+        """The grid values whose blocks are closest to the code's (squared distance), factor by factor."""
         columns = []
         for name, factor in self.space.factors.items():
             grid = factor.grid().to(code)
@@ -91,7 +91,7 @@ class Encoding(ABC):
         return torch.stack(columns, dim=-1)
 
     def check(self) -> None:
-        """Raise unless the grid values of each factor (of a large one the first) have finite, different codes."""
+        """Raise unless the grid values of each factor (or the first ones of many) have finite, distinct codes."""
         for name, factor in self.space.factors.items():
             values = factor.grid()[: max(2, min(MOST_CHECKED, MOST_CHECKED**2 // max(self.block_size(name), 1)))]
             labels = [factor.label(value) for value in values.tolist()]
@@ -112,14 +112,14 @@ class Encoding(ABC):
 
 
 def _problem(labels: list[str], codes: Float[Tensor, "value unit"]) -> str | None:
-    """Which value has no finite code, or which two have the same one."""
+    """Describe a value without a finite code, or two values with the same code."""
     for label, finite in zip(labels, codes.isfinite().all(-1).tolist()):
         if not finite:
             return f"the code of its value {label} is not finite"
     first: dict[int, str] = {}
     for label, code in zip(labels, codes.unique(dim=0, return_inverse=True)[1].tolist()):
         if code in first:
-            return f"its values {first[code]} and {label} have the same code, so that no decoder can tell them apart"
+            return f"its values {first[code]} and {label} have the same code, so no decoder can distinguish them"
         first[code] = label
     return None
 

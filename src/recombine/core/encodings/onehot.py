@@ -15,9 +15,9 @@ class OneHot(Encoding):
     """One unit per value: exactly one-hot on the grid.
 
     Between grid values the code is interpolated by the cubic convolution (Catmull–Rom) kernel, whose slope at a
-    grid value is the central difference of its neighbours' codes. The linear interpolation is no alternative: it
-    has no derivative at exactly the grid values, where geometry is measured. Nothing lies between labels: a value of
-    a categorical factor counts as the nearest label.
+    grid value is the central difference of its neighbours' codes. Linear interpolation would have no derivative at
+    exactly the grid values, where geometry is measured. Between labels there are no values: a value of a categorical
+    factor counts as the nearest label.
     """
 
     takes_labels = True
@@ -31,7 +31,7 @@ class OneHot(Encoding):
     def encode_factor(self, name: str, values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape unit"]:
         factor = self.space.factors[name]
         d = unit_distance(factor, values)
-        if factor.kind == "cyclic" and factor.size < 4:  # the kernel, four steps wide, meets itself around the ring
+        if factor.kind == "cyclic" and factor.size < 4:  # the kernel, four steps wide, overlaps itself around the ring
             return torch.stack([_cubic(d + turn * factor.size) for turn in range(-2, 3)]).sum(0)
         return _cubic(d)
 

@@ -10,7 +10,7 @@
     held_out.pixel_coverage(scene)                 # share of the unseen images in pixels that training lights
 
 Every cell is trained on (*ID*), held out (*OOD*) or unavailable: some combinations may not exist (`Holdout.within`).
-Bounds are factor values, inclusive. A hold-out knows the configuration that rebuilds it, whatever it was combined from.
+Bounds are factor values, inclusive. A hold-out knows the configuration that rebuilds it, even if it is a combination.
 """
 
 from recombine.core.holdouts.bounds import Bound

@@ -13,7 +13,7 @@ from recombine.core.holdouts.holdout import HOLDOUTS, Holdout, as_mask
 
 
 class OwnSplit(Holdout):
-    """A hold-out that a task fills in from its scene; by itself it does not know what is held out."""
+    """A hold-out that a task completes from its scene. Without a task, its cells are unknown."""
 
     def __init__(self, space: FactorSpace, held: Any = None) -> None:
         self.known = held is not None

@@ -53,7 +53,7 @@ class Holdout:
     Args:
         space: The factor space.
         rule: Factor values (…, factor) → True where held out.
-        config: What rebuilds the hold-out; filled in by the functions of this package. It does not contain which
+        config: Configuration that rebuilds the hold-out; set by this package's functions. It does not contain which
             cells are available: the scene knows that.
     """
 
@@ -68,7 +68,7 @@ class Holdout:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What rebuilds the hold-out; for a custom rule, its mask over the grid."""
+        """The configuration that rebuilds the hold-out; for a custom rule, its mask over the grid."""
         if self._config is None:
             self._config = {"kind": "mask", "lengths": run_lengths(self.mask)}
         return self._config
@@ -198,7 +198,7 @@ class Holdout:
 
         Args:
             scene: Factor values (cell, factor) → images (cell, …).
-            background: An image or number; the median of up to 512 ID images unless given.
+            background: An image or number; by default the median of up to 512 ID images.
 
         Returns:
             A number in [0, 1]; NaN if the OOD images are nothing but background.
@@ -207,7 +207,7 @@ class Holdout:
 
     @cached_property
     def hash(self) -> str:
-        """Names what is held out, not how it was written: equal for equal ID and OOD cells of equal spaces."""
+        """Hash of what is held out, not of how it was written: equal for equal ID and OOD cells of equal spaces."""
         digest = hashlib.sha256(json.dumps(self.space.to_config(), sort_keys=False).encode())
         digest.update(np.packbits(self.ood_mask).tobytes())
         if self.n_unavailable:
@@ -219,9 +219,9 @@ class Holdout:
         if not self.available.any():
             raise InputError(f"No cell of {self.space} is available: there is nothing to train on or to hold out.")
         if self.n_ood == 0:
-            raise InputError(f"The hold-out {self} holds nothing out: no OOD cell is left. Choose wider bounds.")
+            raise InputError(f"The hold-out {self} is empty: no OOD cell is left. Choose wider bounds.")
         if self.n_id == 0:
-            raise InputError(f"The hold-out {self} holds everything out: no ID cell is left. Choose narrower bounds.")
+            raise InputError(f"The hold-out {self} covers the grid: no ID cell is left. Choose narrower bounds.")
         coverage = self.coverage()
         if not allow_unseen and not coverage.complete:
             raise InputError(
@@ -333,7 +333,7 @@ def as_mask(space: FactorSpace, given: Any) -> Bool[np.ndarray, "..."]:
     if array.shape not in (space.shape, (len(space),)):
         raise InputError(f"A mask over {space} must have shape {space.shape} or ({len(space)},). Got {array.shape}.")
     if array.dtype != bool and not np.isin(array, (0, 1)).all():
-        raise InputError("A mask holds only true and false (or 1 and 0). Got other values.")
+        raise InputError("A mask must contain only true and false (or 1 and 0). Got other values.")
     return array.astype(bool).reshape(space.shape)
 
 

@@ -1,4 +1,4 @@
-"""Numbers that describe a split: what training covers of what is held out. Arguments are masks over the grid."""
+"""Numbers that describe how much of the held-out cells training covers. Arguments are masks over the grid."""
 
 from __future__ import annotations
 

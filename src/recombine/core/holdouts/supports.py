@@ -22,7 +22,7 @@ from recombine.core.holdouts.holdout import HOLDOUTS, Holdout
 from recombine.core.holdouts.measures import Components
 from recombine.core.registry import Count
 
-MOST_CELLS = 10**8  # whose order is drawn at once
+MOST_CELLS = 10**8  # maximum number of cells whose order is drawn in one pass
 
 
 @HOLDOUTS.register("connected")

@@ -32,7 +32,7 @@ class Arrow(Scene):
 
     Args:
         space: The factors.
-        rows: Image height; unless given, as high as the places y need, 32 if y is no factor.
+        rows: Image height; by default as high as the places y need, 32 if y is no factor.
         columns: Image width, by x.
         length: Of the arrow without factor `size`; 0.7 of the shorter side unless given.
         edge: Pixels over which an edge rises from 0 to 1.

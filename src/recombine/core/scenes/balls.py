@@ -31,9 +31,9 @@ class Balls(Scene):
 
     Args:
         space: Factors x1, y1, x2, y2, …, in pixels (y upwards); each ball has one or both.
-        rows: Image height; unless given, as high as the places y need, or as it is wide.
+        rows: Image height; by default as high as the places y need, or as it is wide.
         columns: Image width, by x.
-        diameter: Of a ball; 20/64 of the shorter side unless given.
+        diameter: Of a ball; by default 20/64 of the shorter side.
         edge: Pixels over which an edge rises from 0 to 1.
         occlusion: A ball hides those before it, instead of adding to them.
         ground: The colour behind, "white" as published or "black".

@@ -34,8 +34,8 @@ class Bump(Scene):
         inverted: Dark bump on a bright ground, 1 − G.
         pixel_centres: "integer": column j lies at u = j, as in most experiments; "half": at u = j + ½, as in the
             low-rank study.
-        rows: Image height; the extent of factor y unless given.
-        columns: Image width; the extent of factor x unless given.
+        rows: Image height; by default the extent of factor y.
+        columns: Image width; by default the extent of factor x.
     """
 
     row_0 = "bottom"
@@ -173,7 +173,7 @@ class Stripe(Bump):
 
     @property
     def structure(self) -> Structure | None:
-        """That of a bump; but a function of a single block has rank 1 whatever is added to it."""
+        """That of a bump, except that a function of a single block has rank 1 whatever is added to it."""
         known = super().structure
         alone = known is not None and self.inverted and "brightness" not in self.space.names
         return Structure(known.composition, known.blocks, 1) if known is not None and alone else known

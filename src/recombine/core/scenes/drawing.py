@@ -101,7 +101,7 @@ def painted(
     alpha: Float[Tensor, "*shape row column"],
     colour: Float[Tensor, "*shape 3"],
 ) -> Float[Tensor, "*shape 3 row column"]:
-    """A colour over what is there: ground + alpha · (colour − ground)."""
+    """Blend a colour over the background: ground + alpha · (colour − ground)."""
     return torch.lerp(ground, colour[..., None, None], alpha.unsqueeze(-3))
 
 
@@ -111,7 +111,7 @@ def in_chunks(
     present: Bool[Tensor, "*shape factor"] | None,
     output_shape: Sequence[int],
 ) -> Float[Tensor, "*shape ..."]:
-    """Draw a large batch a part at a time, which is several times faster than all at once."""
+    """Draw a large batch in parts, which is several times faster than all at once."""
     rows = values.reshape(-1, values.shape[-1])
     at_once = max(1, CHUNK_PIXELS // math.prod(output_shape))
     if len(rows) <= at_once:

@@ -108,7 +108,7 @@ class Images(Scene):
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, "*shape ..."]:
         if present is not None and not bool(present.all()):
-            raise InputError("A data set has no pictures without some factor, so there are no single-factor scenes.")
+            raise InputError("A data set has no pictures with an absent factor, so it has no single-factor scenes.")
         values = self.space.checked(values)
         cells = self._cells(values)
         images = torch.cat([self._mean(part) for part in cells.split(self._at_once(cells))] or [self._mean(cells)])
@@ -117,7 +117,7 @@ class Images(Scene):
     def target_for(
         self, values: Real[Tensor, "cell factor"], outputs: Float[Tensor, "cell ..."]
     ) -> Float[Tensor, "cell ..."]:
-        """What outputs are compared with: the mean of the cell's pictures, or the picture nearest to the output."""
+        """The targets of outputs: the mean of the cell's pictures, or the picture nearest to the output."""
         if self.several == "mean":
             return self(values)
         rows = []

@@ -42,13 +42,13 @@ def first_of_each_class(folder: Path) -> UInt8[Tensor, "10 28 28"]:
         InputError: if files are missing, damaged, of another format, or lack a class.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder} is no folder. --mnist names the folder that holds MNIST's IDX files.")
+        raise InputError(f"{folder} is not a folder. --mnist must be the folder with MNIST's IDX files.")
     split = next((s for s in SPLITS if _named(folder, s, "images", 3) is not None), SPLITS[0])
     images_file, labels_file = (_found(folder, split, *kind) for kind in (("images", 3), ("labels", 1)))
     images, labels = read_idx(images_file, 3), read_idx(labels_file, 1)
     if tuple(images.shape[1:]) != (SIDE, SIDE):
         raise InputError(
-            f"{images_file} holds images of {images.shape[1]}×{images.shape[2]} pixels; {SIDE}×{SIDE} are expected."
+            f"{images_file} contains images of {images.shape[1]}×{images.shape[2]} pixels; expected {SIDE}×{SIDE}."
         )
     if len(images) != len(labels):
         raise InputError(
@@ -84,7 +84,7 @@ def read_idx(path: Path, dimensions: int) -> Shaped[Tensor, "..."]:
     """An IDX file of unsigned bytes: two zeros, type, number of dimensions, their sizes (big-endian), the bytes.
 
     Args:
-        path: The file; gzipped if its first two bytes say so, whatever its name.
+        path: The file; decompressed if its first two bytes mark it as gzipped.
         dimensions: How many it should have.
 
     Raises:
@@ -97,11 +97,11 @@ def read_idx(path: Path, dimensions: int) -> Shaped[Tensor, "..."]:
             header = file.read(4 * (1 + dimensions))
             shape = _shape(path, header, dimensions)
             size = math.prod(shape)
-            content = file.read(size + 1)  # one more, to notice a file that goes on
+            content = file.read(size + 1)  # one more, to detect trailing bytes
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}. It is damaged or was not fully downloaded.") from error
     if len(content) != size:
-        what = "is truncated" if len(content) < size else "goes on after its last entry"
+        what = "is truncated" if len(content) < size else "has bytes after its last entry"
         sides = "×".join(map(str, shape))
         raise InputError(f"{path} {what}: its header announces {sides} bytes. Download it again.")
     return torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(shape)

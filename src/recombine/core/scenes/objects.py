@@ -30,7 +30,7 @@ class SceneObject:
         space: The factor space.
         sides: (rows, columns) of the image.
         suffix: What follows the names of its factors, such as "1".
-        place: (x, y) where no factor drives it; the middle of the image unless given.
+        place: (x, y) where no factor drives it; by default the middle of the image.
         diameter: Width and height where no factor drives them.
         edge: Width of the soft edge.
         shape: Where no factor drives it.

@@ -127,7 +127,7 @@ def packed(image: UInt8[Tensor, "28 28"]) -> str:
 
 
 def unpacked(text: str) -> UInt8[Tensor, "28 28"]:
-    """What `packed` wrote."""
+    """The inverse of `packed`."""
     try:
         content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

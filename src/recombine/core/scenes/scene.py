@@ -57,7 +57,7 @@ class Scene(ABC):
 
     @classmethod
     def completed(cls, config: Mapping[str, Any], factors: Any) -> tuple[dict[str, Any], Any]:
-        """A configuration of the scene, and its factors, with what the scene finds out by itself, such as from a file.
+        """Complete a scene's configuration and factors with what the scene infers, for example from a file.
 
         Args:
             config: As the user wrote it.
@@ -77,7 +77,7 @@ class Scene(ABC):
     def target_for(
         self, values: Real[Tensor, "cell factor"], outputs: Float[Tensor, "cell ..."]
     ) -> Float[Tensor, "cell ..."]:
-        """What outputs at factor values are compared with: the scene itself, unless it shows several things there."""
+        """The targets of outputs at factor values: the scene itself, unless it shows several pictures there."""
         return self(values)
 
     def pixel_offsets(

@@ -43,9 +43,9 @@ class Shapes(Scene):
 
     Args:
         space: The factors.
-        rows: Image height; unless given, as high as the places y need, 32 if y is no factor.
+        rows: Image height; by default as high as the places y need, 32 if y is no factor.
         columns: Image width, by x.
-        diameter: Width and height of the shape without factor `size`; a third of the shorter side unless given.
+        diameter: Width and height of the shape without factor `size`; by default a third of the shorter side.
         edge: Pixels over which an edge rises from 0 to 1.
         shape: The shape without factor `shape`.
         colour: The colour without factors `colour` and `hue`.

@@ -29,7 +29,7 @@ class Sprites(Scene):
 
     Args:
         space: The factors.
-        rows: Image height; unless given, as high as the places y need, 32 if there are none.
+        rows: Image height; by default as high as the places y need, 32 if there are none.
         columns: Image width, by x.
         diameter: Of sprites without a factor size; 0.31 of the shorter side unless given.
         edge: Pixels over which an edge rises from 0 to 1.

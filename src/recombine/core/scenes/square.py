@@ -27,7 +27,7 @@ class Square(Scene):
 
     Args:
         space: Factors x and y in pixels (y upwards).
-        rows: Image height; unless given, as high as the places y need.
+        rows: Image height; by default as high as the places y need.
         columns: Image width, by x.
         side: Of the square, in pixels.
         edge: Pixels over which an edge rises from 0 to 1.

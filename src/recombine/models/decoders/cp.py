@@ -29,7 +29,7 @@ class CP(Decoder):
         rank: Number of products.
         maps: "free" or "shared".
         width: Channels of the network of shared maps, see `recombine.models.slots.SlotPictures`; free maps have none.
-        slots: Numbers of the factors of each slot, such as [[0, 1], [2, 3]]; one slot per factor unless given.
+        slots: Numbers of the factors of each slot, such as [[0, 1], [2, 3]]; by default one slot per factor.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ class CrossAttention(Decoder):
         depth: Number of layers.
         width: Of queries and tokens, divisible by heads.
         heads: Attention heads.
-        slots: Numbers of the factors of each slot, such as [[0, 1], [2, 3]]; one slot per factor unless given.
+        slots: Numbers of the factors of each slot, such as [[0, 1], [2, 3]]; by default one slot per factor.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ class MaskedSlots(Decoder):
     Args:
         shapes: The task, or its shapes; the code must have one entry per factor value (one-hot, bump).
         width: Channels of the network that all slots share, see `recombine.models.slots.SlotPictures`.
-        slots: Numbers of the factors of each slot, such as [[0, 1], [2, 3]]; one slot per factor unless given.
+        slots: Numbers of the factors of each slot, such as [[0, 1], [2, 3]]; by default one slot per factor.
     """
 
     def __init__(self, shapes: Task | Shapes, width: Count = 32, slots: SlotList | None = None) -> None:

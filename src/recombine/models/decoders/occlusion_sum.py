@@ -25,7 +25,7 @@ class OcclusionSum(Decoder):
         width: Channels of each slot's network, see `recombine.models.slots.SlotPictures`.
         cover: What s_k is: a channel of its own ("alpha"), or the sum of the picture's channels ("sum", as published
             for two slots: a·σ(Σa) + b·σ(−Σa)).
-        slots: Numbers of the factors of each slot, back to front; one slot per factor unless given.
+        slots: Numbers of the factors of each slot, back to front; by default one slot per factor.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ class Transformer(Decoder):
         depth: Number of encoder layers.
         width: Token width, divisible by 4 and by heads.
         heads: Attention heads.
-        feedforward: Units of each layer's ReLU; 4 · width unless given.
+        feedforward: Units of each layer's ReLU; by default 4 · width.
     """
 
     def __init__(

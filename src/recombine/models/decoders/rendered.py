@@ -34,7 +34,7 @@ class FactorRendered(Decoder):
     Args:
         shapes: The task, or its shapes; the code must have one entry per factor value (one-hot, bump).
         depth: Hidden convolutions of the head.
-        width: Channels of the hidden convolutions; as many as the renderer draws unless given.
+        width: Channels of the hidden convolutions; by default as many as the renderer draws.
         rank: Modes per map, see FactorRenderer.
         channels: Maps per factor value.
         activation: "prelu" (the paper's), "relu" or "gelu".

@@ -15,8 +15,8 @@ class Localization(Metric):
     """1 if the brightest pixel (see `position_error`) lies within ±1 pixel of the true position in x and in y, else 0.
 
     In the inverse task, it is 1 if every decoded factor value lies within ±1 grid step of the true one, and equals it
-    if
-    the factor is categorical. Its mean is the share of cells drawn in the right place. NaN if an output is not finite.
+    if the factor is categorical. Its mean is the share of cells drawn in the right place. NaN if an output is not
+    finite.
     """
 
     name = "localization"

@@ -62,12 +62,12 @@ class Metric(ABC):
     """One number per cell.
 
     Attributes:
-            name: Name of its column.
-            label: Name in figures.
-            unit: Unit of its numbers; empty if they have none.
-            direction: Whether lower or higher values are better.
-            log: Whether figures use a log scale.
-            order: Position among the columns.
+        name: Name of its column.
+        label: Name in figures.
+        unit: Unit of its numbers; empty if they have none.
+        direction: Whether lower or higher values are better.
+        log: Whether figures use a log scale.
+        order: Position among the columns.
     """
 
     name: ClassVar[str]

@@ -18,8 +18,7 @@ class PositionError(Metric):
     """Distance from the brightest pixel (the darkest of an inverted scene) to the true position, in pixels.
 
     The channels of a colour image are added first. In the inverse task, it is the distance between decoded and true
-    factor
-    values in grid steps, over all factors with distances. Range [0, ∞); NaN if an output is not finite.
+    factor values in grid steps, over all factors with distances. Range [0, ∞); NaN if an output is not finite.
     """
 
     name = "position_error"

@@ -13,8 +13,7 @@ class PSNR(Metric):
     """10 · log₁₀(r² / mean squared error) in decibels, r the length of the scene's range of values.
 
     Equals `skimage.metrics.peak_signal_noise_ratio(…, data_range=r)` up to 120 dB. An exact output also gets 120 dB:
-    its
-    true ratio is infinite and would make every mean infinite.
+    its true ratio is infinite and would make every mean infinite.
     """
 
     name = "psnr"

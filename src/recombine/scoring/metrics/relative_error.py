@@ -13,8 +13,7 @@ class RelativeError(Metric):
     """Mean squared error divided by the variance of the truth over all available cells.
 
     0 is exact, and the best constant output has 1 on average over all cells. It makes errors comparable between scenes
-    of
-    different brightness and size. NaN if the truth is the same for all cells (0/0).
+    of different brightness and size. NaN if the truth is the same for all cells (0/0).
     """
 
     name = "relative_error"

@@ -42,8 +42,7 @@ def ssim(
     Equals `skimage.metrics.structural_similarity(a, b, gaussian_weights=True, sigma=1.5,
     use_sample_covariance=False, data_range=…, channel_axis=0)`: the mean over all pixels whose 11×11 window lies
     inside the image, and over channels. Other libraries pad or weight differently. Range [−1, 1]; NaN for images
-    smaller
-    than the window.
+    smaller than the window.
     """
     images = len(a)
     if min(a.shape[-2:]) < 2 * RADIUS + 1:

@@ -30,9 +30,9 @@ class Entry:
 
     Attributes:
         remedy, scene, split: Names.
-            trials: One configuration per trial, with the outer and an inner hold-out.
-            reason: Why the combination is left out; None if it is used.
-            parameters: Number of parameters of its decoder.
+        trials: One configuration per trial, with the outer and an inner hold-out.
+        reason: Why the combination is left out; None if it is used.
+        parameters: Number of parameters of its decoder.
     """
 
     remedy: Remedy

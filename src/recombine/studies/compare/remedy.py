@@ -33,22 +33,20 @@ class Remedy:
     """A decoder together with a way of training it.
 
     Attributes:
-            name: Name of its row.
-            decoder: Configuration of the decoder, without its width.
-            source: The publication.
-            training: Settings on top of the benchmark's recipe, such as terms and examples.
-            trials: Settings to try, by group; the same number for every remedy.
-            width: The decoder's setting that is adjusted to meet the parameter budget. None if the size follows from
-            the
-                definition, which puts the remedy into the block of remedies with their own budget.
-            multiple: What that setting must be divisible by.
-            slotted: Whether the decoder is given the factors of each object (setting `slots`), if the scene declares
-            them.
-            counted: Whether the decoder is given the number of objects (setting `terms`), if the scene declares it.
-            parameters, steps: Multiples of the common budget. Values other than 1 put the remedy into the other block.
-            control: The remedy with the same extra to compare with.
-            extra: Whether it trains on more than the ID pictures.
-            order: Position in tables.
+        name: Name of its row.
+        decoder: Configuration of the decoder, without its width.
+        source: The publication.
+        training: Settings on top of the benchmark's recipe, such as terms and examples.
+        trials: Settings to try, by group; the same number for every remedy.
+        width: The decoder's setting that is adjusted to meet the parameter budget. None if the size follows from the
+            definition, which puts the remedy into the block of remedies with their own budget.
+        multiple: What that setting must be divisible by.
+        slotted: Whether the decoder is given the factors of each object (setting `slots`), if the scene declares them.
+        counted: Whether the decoder is given the number of objects (setting `terms`), if the scene declares it.
+        parameters, steps: Multiples of the common budget. Values other than 1 put the remedy into the other block.
+        control: The remedy with the same extra to compare with.
+        extra: Whether it trains on more than the ID pictures.
+        order: Position in tables.
     """
 
     name: str

@@ -40,11 +40,11 @@ class Plan:
     """What a comparison would do.
 
     Attributes:
-            entries: Every remedy on every scene and split, including those left out.
-            trials, finals: Runs that select settings, and runs that are reported.
-            stored: How many of both are finished.
-            seconds: Estimated time to train the rest on the given number of workers.
-            workers: Number of jobs at a time.
+        entries: Every remedy on every scene and split, including those left out.
+        trials, finals: Runs that select settings, and runs that are reported.
+        stored: How many of both are finished.
+        seconds: Estimated time to train the rest on the given number of workers.
+        workers: Number of jobs at a time.
     """
 
     entries: list[Entry]

@@ -16,11 +16,11 @@ class Budget:
     """The budget of every remedy.
 
     Attributes:
-            parameters: Number of parameters of the decoder, within `tolerance`.
-            steps: Number of training steps.
-            batch: Pictures per step.
-            trial_steps: Number of training steps of a trial.
-            inner: Share of the cells that a trial holds out to select settings.
+        parameters: Number of parameters of the decoder, within `tolerance`.
+        steps: Number of training steps.
+        batch: Pictures per step.
+        trial_steps: Number of training steps of a trial.
+        inner: Share of the cells that a trial holds out to select settings.
     """
 
     parameters: int
@@ -36,12 +36,12 @@ class Suite:
     """The scenes, splits, remedies and seeds of a comparison.
 
     Attributes:
-            name: mini (to try the command and custom remedies), small or full.
-            scenes: Maps names to configurations of scenes with their factors.
-            splits: Names of splits.
-            remedies: Names of remedies.
-            seeds: Number of seeds.
-            budget: The budget of every remedy.
+        name: mini (to try the command and custom remedies), small or full.
+        scenes: Maps names to configurations of scenes with their factors.
+        splits: Names of splits.
+        remedies: Names of remedies.
+        seeds: Number of seeds.
+        budget: The budget of every remedy.
     """
 
     name: str

@@ -28,15 +28,14 @@ class ClaimPart:
     """A number that must lie on one side of a threshold.
 
     Attributes:
-            name: Name of the part, unique within its claim.
-            statistic: Description of the number.
-            direction: The side on which it must lie.
-            threshold: The threshold; two numbers for "within".
-            why: The reason for this threshold.
-            test: The test over seeds.
-            decides: Whether the claim depends on it. Other parts are reported beside the claim, with their own
-            verdicts.
-            learnt: Whether only networks that have learnt their training examples count.
+        name: Name of the part, unique within its claim.
+        statistic: Description of the number.
+        direction: The side on which it must lie.
+        threshold: The threshold; two numbers for "within".
+        why: The reason for this threshold.
+        test: The test over seeds.
+        decides: Whether the claim depends on it. Other parts are reported beside the claim, with their own verdicts.
+        learnt: Whether only networks that have learnt their training examples count.
     """
 
     name: str

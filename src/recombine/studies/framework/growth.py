@@ -51,8 +51,8 @@ class GrowthFit:
         scale: α, at the geometric mean of all N.
         spread: σ.
         spread_of_seeds: τ.
-            log_likelihood: The maximum of the log-likelihood.
-            observations: The fitted observations.
+        log_likelihood: The maximum of the log-likelihood.
+        observations: The fitted observations.
     """
 
     exponent: float
@@ -181,7 +181,7 @@ def fit_growth(observations: Sequence[Observation]) -> GrowthFit:
     """Fit T ∝ N^β to the thresholds of all sides and seeds jointly.
 
     Raises:
-            NotComputable: If the threshold was reached at fewer than two sides.
+        NotComputable: If the threshold was reached at fewer than two sides.
     """
     reached = {o.side for o in observations if math.isfinite(o.reached)}
     if len(reached) < 2:

@@ -29,8 +29,8 @@ class Tested:
     Attributes:
         estimate: Mean or median over seeds.
         low, high: 95 % interval; NaN with fewer than two seeds.
-            p_above: p-value of the null hypothesis "not above the threshold"; small if the number lies above it.
-            p_below: p-value of the null hypothesis "not below the threshold"; small if the number lies below it.
+        p_above: p-value of the null hypothesis "not above the threshold"; small if the number lies above it.
+        p_below: p-value of the null hypothesis "not below the threshold"; small if the number lies below it.
     """
 
     estimate: float

@@ -58,9 +58,9 @@ def evidence(groups: Mapping[int, Rows], number: Callable[[Rows], float], *, run
     """One number per seed from the rows of its runs. Seeds with a network that has not learnt are left out and listed.
 
     Args:
-            groups: Maps seeds to rows.
-            number: Computes the number of a seed from its rows.
-            runs: Selects the rows that say whether the seed's networks have learnt (columns of `learning`).
+        groups: Maps seeds to rows.
+        number: Computes the number of a seed from its rows.
+        runs: Selects the rows that say whether the seed's networks have learnt (columns of `learning`).
     """
     values, left_out = {}, {}
     for seed, rows in groups.items():

@@ -41,11 +41,11 @@ class Output:
     """An output folder.
 
     Args:
-            root: The folder; created when something is written.
-            profile: Name of the profile. A folder with results of another profile is rejected.
+        root: The folder; created when something is written.
+        profile: Name of the profile. A folder with results of another profile is rejected.
 
         Raises:
-            InputError: If it is a file, or contains something other than a reproduction with this profile.
+        InputError: If it is a file, or contains something other than a reproduction with this profile.
     """
 
     def __init__(self, root: Path, profile: str) -> None:

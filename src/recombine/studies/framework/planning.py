@@ -28,11 +28,11 @@ class Plan:
     """What a study would train.
 
     Attributes:
-            runs: Number of declared runs that no earlier study of the plan has.
-            finished: How many of them are finished.
-            search: Approximate number of further runs that a search would request.
-            seconds: Estimated time of the remaining training in one process.
-            seconds_on_workers: The same on the workers of this machine.
+        runs: Number of declared runs that no earlier study of the plan has.
+        finished: How many of them are finished.
+        search: Approximate number of further runs that a search would request.
+        seconds: Estimated time of the remaining training in one process.
+        seconds_on_workers: The same on the workers of this machine.
     """
 
     study: str

@@ -35,10 +35,10 @@ class Preparation:
     """Trains and diagnoses runs into a store.
 
     Attributes:
-            store: Store of the runs.
-            options: Options of the sweep.
-            say: Called with progress messages.
-            trained: Number of runs finished so far.
+        store: Store of the runs.
+        options: Options of the sweep.
+        say: Called with progress messages.
+        trained: Number of runs finished so far.
     """
 
     store: Store

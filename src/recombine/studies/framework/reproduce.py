@@ -37,12 +37,12 @@ class Report:
 
     Attributes:
         out: The output folder.
-            claims: The content of claims.json; `judged` lists those of this call.
-            figures: The written files.
-            seconds: Time per study, including training.
-            total_seconds: Time of the whole call.
-            failed: Maps failed runs and studies to the reason.
-            lacking: Maps studies to what the folder lacks of the whole profile.
+        claims: The content of claims.json; `judged` lists those of this call.
+        figures: The written files.
+        seconds: Time per study, including training.
+        total_seconds: Time of the whole call.
+        failed: Maps failed runs and studies to the reason.
+        lacking: Maps studies to what the folder lacks of the whole profile.
     """
 
     out: Path
@@ -80,12 +80,12 @@ def reproduce(
 
     Args:
         words: Results ("R5"), claims ("C7"), names of studies, or "all".
-            profile: The size of the reproduction.
-            out: The output folder.
-            seeds: Number of seeds; by default the profile's.
-            sweep: Where runs are trained and diagnosed. Failures are reported and the rest continues.
-            command: The user's command line, for the record.
-            say: Called with progress messages.
+        profile: The size of the reproduction.
+        out: The output folder.
+        seeds: Number of seeds; by default the profile's.
+        sweep: Where runs are trained and diagnosed. Failures are reported and the rest continues.
+        command: The user's command line, for the record.
+        say: Called with progress messages.
     """
     chosen = select(words, discover())
     output = Output(out, profile.name)

@@ -19,10 +19,10 @@ class Bracket:
     """The interval of a threshold: above `below`, and at or below `reached`.
 
     Attributes:
-            below: The largest number tried that did not suffice; `least` − 1 if even the smallest one sufficed.
-            reached: The smallest number tried that did suffice; None if not even `most` did.
-            most: The budget.
-            tried: Maps numbers to scores.
+        below: The largest number tried that did not suffice; `least` − 1 if even the smallest one sufficed.
+        reached: The smallest number tried that did suffice; None if not even `most` did.
+        most: The budget.
+        tried: Maps numbers to scores.
     """
 
     below: int

@@ -42,9 +42,9 @@ class Runs:
     """The finished runs of a study. Runs that failed are None.
 
     Args:
-            store: Store of the runs.
-            failed: Maps ids of runs that could not be trained to the reason.
-            undiagnosed: Maps ids of finished runs whose diagnosis failed to the reason.
+        store: Store of the runs.
+        failed: Maps ids of runs that could not be trained to the reason.
+        undiagnosed: Maps ids of finished runs whose diagnosis failed to the reason.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Runs:
         """The stored diagnosis of a run.
 
         Raises:
-                NotComputable: If its diagnosis failed.
+            NotComputable: If its diagnosis failed.
         """
         if run.id in self.undiagnosed:
             raise NotComputable(Missing.DEGENERATE, self.undiagnosed[run.id])
@@ -116,27 +116,22 @@ class Study:
     """One result, or several results that use the same runs.
 
     Attributes:
-            key: Name in files; lower case.
-            title: One-line description.
-            results: The results of the paper that it reproduces, such as "R4".
-            claims: The claims that it decides, such as "C4". Each claim is decided by one study. Side results decide
-            none.
-            version: Incremented when rows change their meaning, so that saved ones are computed again.
-            configs: (profile, seeds) → the runs it needs.
-            request: (profile, run) → the diagnosis it reads for that run, or None.
-            rows: (runs, profile, seeds) → a part named like the study: tables, arrays and facts. Failed runs are
-            absent;
-                runs that cannot be diagnosed are skipped with `record_undiagnosed`.
-            plot: Saved rows → figures by name, such as "R05_factorization". It must not need runs, and must work if
-            some
-                runs failed. It is not called if all failed.
-            effects: Saved rows → evidence for the parts of its claims, second edition.
-            first_effects: The same for the first edition: part of a claim → seed → number.
-            more: (profile, seeds, runs) → all further runs that the finished ones require. It is called again until
-            there
-                are no new ones (searches).
-            more_expected: (profile, seeds) → runs similar to those that `more` will request, about as many; for
-            estimates.
+        key: Name in files; lower case.
+        title: One-line description.
+        results: The results of the paper that it reproduces, such as "R4".
+        claims: The claims that it decides, such as "C4". Each claim is decided by one study. Side results decide none.
+        version: Incremented when rows change their meaning, so that saved ones are computed again.
+        configs: (profile, seeds) → the runs it needs.
+        request: (profile, run) → the diagnosis it reads for that run, or None.
+        rows: (runs, profile, seeds) → a part named like the study: tables, arrays and facts. Failed runs are absent;
+            runs that cannot be diagnosed are skipped with `record_undiagnosed`.
+        plot: Saved rows → figures by name, such as "R05_factorization". It must not need runs, and must work if some
+            runs failed. It is not called if all failed.
+        effects: Saved rows → evidence for the parts of its claims, second edition.
+        first_effects: The same for the first edition: part of a claim → seed → number.
+        more: (profile, seeds, runs) → all further runs that the finished ones require. It is called again until there
+            are no new ones (searches).
+        more_expected: (profile, seeds) → runs similar to those that `more` will request, about as many; for estimates.
     """
 
     key: str

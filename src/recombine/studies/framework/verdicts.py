@@ -39,9 +39,9 @@ class Evidence:
     """The evidence for a part of a claim.
 
     Attributes:
-            values: Maps seeds to numbers.
-            left_out: Maps seeds that do not count to the reason, for example that a network never learnt.
-            fit: A model fitted to all seeds jointly, instead of the numbers.
+        values: Maps seeds to numbers.
+        left_out: Maps seeds that do not count to the reason, for example that a network never learnt.
+        fit: A model fitted to all seeds jointly, instead of the numbers.
     """
 
     values: Mapping[int, float] = field(default_factory=dict)
@@ -57,15 +57,15 @@ class PartVerdict:
     """A part of a claim with its verdict.
 
     Attributes:
-            part: The part.
-            outcome: The verdict.
-            effects: Maps seeds to numbers.
-            estimate: Mean, median or fitted number; NaN without any.
-            low, high: Its 95 % interval; NaN with fewer than two seeds.
-            p_for, p_against: Corrected p-values for lying on the claimed side and on the other side; NaN in the first
-                edition.
-            left_out: Maps seeds that do not count to the reason.
-            reason: Why the part is undecided; empty if it is decided, or if the number is too close to the threshold.
+        part: The part.
+        outcome: The verdict.
+        effects: Maps seeds to numbers.
+        estimate: Mean, median or fitted number; NaN without any.
+        low, high: Its 95 % interval; NaN with fewer than two seeds.
+        p_for, p_against: Corrected p-values for lying on the claimed side and on the other side; NaN in the first
+            edition.
+        left_out: Maps seeds that do not count to the reason.
+        reason: Why the part is undecided; empty if it is decided, or if the number is too close to the threshold.
     """
 
     part: ClaimPart
@@ -118,9 +118,9 @@ class Verdict:
     """A claim with its verdict.
 
     Attributes:
-            claim: The claim.
-            parts: Its parts.
-            failure: The runs or the study that failed; empty if none did.
+        claim: The claim.
+        parts: Its parts.
+        failure: The runs or the study that failed; empty if none did.
     """
 
     claim: Claim

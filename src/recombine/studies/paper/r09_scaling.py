@@ -69,8 +69,8 @@ class Search:
     """The state of one search.
 
     Attributes:
-            asked: The runs it used, including the one it waits for.
-            found: Its result; None if it waits for a run, or if that run failed.
+        asked: The runs it used, including the one it waits for.
+        found: Its result; None if it waits for a run, or if that run failed.
     """
 
     kind: str

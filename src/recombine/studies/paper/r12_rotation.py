@@ -53,11 +53,11 @@ class Shapes:
     """The size of the study.
 
     Attributes:
-            angles: Grid angles of the single digit.
-            several_angles: Grid angles if several digits rotate.
-            digits: The digits that rotate in the variant.
-            width: Channels of the decoder.
-            length: Overrides that set the training length.
+        angles: Grid angles of the single digit.
+        several_angles: Grid angles if several digits rotate.
+        digits: The digits that rotate in the variant.
+        width: Channels of the decoder.
+        length: Overrides that set the training length.
     """
 
     angles: int

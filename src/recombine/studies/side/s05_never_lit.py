@@ -141,8 +141,7 @@ def questions(part: PartResult) -> list[dict[str, Any]]:
     """For each arm, the share of the failure with the centre held out that vanishes on the scattered hold-out.
 
     The failure of a run is 1 − OOD localization. The painting share is 1 − failure(scattered) / failure(centre),
-    averaged
-    over seeds.
+    averaged over seeds.
     """
     found = []
     for table in ("codes", "data"):

@@ -29,9 +29,9 @@ class Needs:
     """The resources that one job needs while it runs.
 
     Attributes:
-            cpus: CPU cores.
-            gpus: GPUs. A fraction lets several jobs share one; numbers above 1 must be whole.
-            memory: Bytes; 0 for no requirement.
+        cpus: CPU cores.
+        gpus: GPUs. A fraction lets several jobs share one; numbers above 1 must be whole.
+        memory: Bytes; 0 for no requirement.
     """
 
     cpus: float | int = 1
@@ -50,11 +50,11 @@ class Job:
     """A unit of work.
 
     Attributes:
-            id: Unique name within a sweep.
-            function: "module:name" of the function that does the work. It takes `payload` and returns an `Output`.
-            payload: JSON data.
-            title: Description for people.
-            files: Content of the files that the job needs; the function finds them in `payload["files"]`.
+        id: Unique name within a sweep.
+        function: "module:name" of the function that does the work. It takes `payload` and returns an `Output`.
+        payload: JSON data.
+        title: Description for people.
+        files: Content of the files that the job needs; the function finds them in `payload["files"]`.
     """
 
     id: str
@@ -137,12 +137,12 @@ class EngineOptions:
     """The options that an engine is started with.
 
     Attributes:
-            workers: Maximum number of jobs at a time; None for as many as fit.
-            needs: Resources of one job.
-            logs: Folder for the output of workers; None to discard it.
-            address: Address of a cluster.
-            shared: Whether the machines of the cluster see the store under the same path.
-            time_limit: Seconds after which a job is stopped, for engines that must enforce the limit themselves.
+        workers: Maximum number of jobs at a time; None for as many as fit.
+        needs: Resources of one job.
+        logs: Folder for the output of workers; None to discard it.
+        address: Address of a cluster.
+        shared: Whether the machines of the cluster see the store under the same path.
+        time_limit: Seconds after which a job is stopped, for engines that must enforce the limit themselves.
     """
 
     workers: int | None = None

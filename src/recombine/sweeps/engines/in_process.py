@@ -21,8 +21,8 @@ class InProcess:
     """Runs a job when it is polled.
 
     Args:
-            time_limit: Seconds after which a job is stopped. This needs the main thread and stops Python code only: a
-                process cannot stop a call that hangs in native code.
+        time_limit: Seconds after which a job is stopped. This needs the main thread and stops Python code only: a
+            process cannot stop a call that hangs in native code.
     """
 
     shares_files = True

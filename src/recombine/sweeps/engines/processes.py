@@ -42,12 +42,11 @@ class Processes:
     """Worker processes, started on first use and restarted when they die.
 
     Args:
-            workers: Maximum number of jobs at a time; by default as many as fit.
-            needs: Resources of each job. They determine how many jobs fit and which GPUs a worker sees. A job always
-            runs
-                with one thread.
-            gpus: Names of the GPUs; detected by default.
-            log: Folder for the output of workers; discarded by default.
+        workers: Maximum number of jobs at a time; by default as many as fit.
+        needs: Resources of each job. They determine how many jobs fit and which GPUs a worker sees. A job always runs
+            with one thread.
+        gpus: Names of the GPUs; detected by default.
+        log: Folder for the output of workers; discarded by default.
     """
 
     shares_files = True

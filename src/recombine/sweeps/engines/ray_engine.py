@@ -64,10 +64,10 @@ class RayCluster:
     """Actors on a Ray cluster, as many as fit. Actors are added when the cluster grows and replaced when they are lost.
 
     Args:
-            workers: Maximum number of jobs at a time; by default as many as fit.
-            needs: Resources of each job.
-            address: "auto", "HOST:PORT" or "ray://HOST:PORT". None or "local" starts a cluster on this machine.
-            shared: Whether all machines see the store under the same path.
+        workers: Maximum number of jobs at a time; by default as many as fit.
+        needs: Resources of each job.
+        address: "auto", "HOST:PORT" or "ray://HOST:PORT". None or "local" starts a cluster on this machine.
+        shared: Whether all machines see the store under the same path.
     """
 
     def __init__(

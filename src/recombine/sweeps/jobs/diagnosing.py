@@ -22,8 +22,8 @@ class Diagnosing(Work):
     """Diagnoses one run.
 
     Args:
-            configs: The run.
-            request: What to compute. Parts that are already stored with the run are not computed again.
+        configs: The run.
+        request: What to compute. Parts that are already stored with the run are not computed again.
     """
 
     name: ClassVar[str] = DIAGNOSE

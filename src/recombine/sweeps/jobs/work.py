@@ -22,7 +22,7 @@ class Options(TypedDict):
     """The options of all jobs of a sweep.
 
     Attributes:
-            store: The folder of runs; None if jobs do not see it and return files instead.
+        store: The folder of runs; None if jobs do not see it and return files instead.
         device: See `Store.train`.
         checkpoint_seconds: See `Store.train`.
         plugins: See `recombine.core.plugins.shipped`.
@@ -38,11 +38,11 @@ class Answer(TypedDict):
     """The answer of a job.
 
     Attributes:
-            finished: Runs that are finished now.
-            found: The finished runs that another process had trained.
-            failed: Maps each failed run to its error and traceback.
-            busy: Runs that another process is working on.
-            interrupted: Whether the job was asked to stop.
+        finished: Runs that are finished now.
+        found: The finished runs that another process had trained.
+        failed: Maps each failed run to its error and traceback.
+        busy: Runs that another process is working on.
+        interrupted: Whether the job was asked to stop.
     """
 
     finished: list[str]

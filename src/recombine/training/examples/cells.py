@@ -20,12 +20,11 @@ class Cells(Drawn):
 
     Args:
         task: The task to learn.
-            draw: "all": each ID cell once per epoch, with all its pictures; "replacement": `samples` cells, drawn once
-            with
-                replacement, as in the paper (or `samples` pictures, if a data set has several per cell).
-            samples: Number of draws with replacement.
-            count: Use this many distinct cells, each with one picture, drawn once; overrides `draw`.
-            share: Like `count`, as a share of all ID cells, rounded to whole cells.
+        draw: "all": each ID cell once per epoch, with all its pictures; "replacement": `samples` cells, drawn once with
+            replacement, as in the paper (or `samples` pictures, if a data set has several per cell).
+        samples: Number of draws with replacement.
+        count: Use this many distinct cells, each with one picture, drawn once; overrides `draw`.
+        share: Like `count`, as a share of all ID cells, rounded to whole cells.
     """
 
     noun = "ID cells"

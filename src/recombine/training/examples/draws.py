@@ -20,10 +20,10 @@ class Drawn(ExampleSource):
 
     Args:
         task: The task to learn.
-            draw: "all": each example once per epoch; "replacement": `samples` examples, drawn once with replacement.
-            samples: Number of draws with replacement.
-            count: Use this many distinct examples, drawn once; overrides `draw`.
-            share: Like `count`, as a share of all examples, rounded.
+        draw: "all": each example once per epoch; "replacement": `samples` examples, drawn once with replacement.
+        samples: Number of draws with replacement.
+        count: Use this many distinct examples, drawn once; overrides `draw`.
+        share: Like `count`, as a share of all examples, rounded.
     """
 
     noun: ClassVar[str] = "examples"

@@ -23,7 +23,7 @@ class Placement(Parameters):
     Attributes:
         repeats: How often each example occurs in an epoch.
         weight: Factor of the loss of each example.
-            start, stop: The range of steps in which these examples are used, as shares of all steps.
+        start, stop: The range of steps in which these examples are used, as shares of all steps.
     """
 
     repeats: Count = 1
@@ -36,8 +36,7 @@ class ExampleSource(ABC):
     """An indexed set of examples: inputs and targets for the rows 0 … len − 1.
 
     A source returns either the factor values of its rows (`factors`), from which the task computes inputs and targets,
-    or
-    inputs and targets directly (`examples`).
+    or inputs and targets directly (`examples`).
 
         @EXAMPLES.register("diagonal")
         class Diagonal(ExampleSource):

@@ -20,9 +20,8 @@ class Composition(ModulePenalty[FactorComposer]):
 
     The norm of a group is √(mean over values of ‖deviation from the identity‖²). It is not squared, so that unneeded
     groups vanish entirely: a hue learns to have no kernels, and a position to have no gains. The sum over the entries
-    of
-    kernels and maps (mean over values) keeps them sparse. Both are in units of the training images' energy, so that one
-    weight suits all scales: see `FactorComposer.fit_background`.
+    of kernels and maps (mean over values) keeps them sparse. Both are in units of the training images' energy, so that
+    one weight suits all scales: see `FactorComposer.fit_background`.
 
     φ(a) = a / (1 + κ a), initially with κ = 0, which is a plain norm. From `sharpen_from` on, κ rises linearly to
     `sharpness`: values far from 0 are then hardly penalized, and zeros stay zero.
@@ -31,7 +30,7 @@ class Composition(ModulePenalty[FactorComposer]):
         weight: μ.
         sparsity: s.
         sharpness: κ at the end of training.
-            sharpen_from: Share of training after which κ rises.
+        sharpen_from: Share of training after which κ rises.
         warmup, anneal_from: See ModulePenalty.
     """
 

@@ -23,8 +23,8 @@ class Contrast:
     the code, and therefore only for a few examples of a batch.
 
     Args:
-            weight: Weight of the penalty.
-            examples: Number of examples of each batch, taken from its start.
+        weight: Weight of the penalty.
+        examples: Number of examples of each batch, taken from its start.
         warmup: Share of training over which the weight rises from 0.
     """
 

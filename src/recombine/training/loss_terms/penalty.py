@@ -26,12 +26,11 @@ class ModulePenalty(ABC, Generic[M]):
     """A weighted sum over all modules of one class inside a model.
 
     The weight rises linearly from 0 over the first `warmup` of training and falls linearly from `anneal_from` to 0 at
-    the
-    end. Outside a training loop (without a batch) it is `weight`.
+    the end. Outside a training loop (without a batch) it is `weight`.
 
     Attributes:
         acts_on: The class of the modules.
-            decoder: A kind of decoder that contains such a module.
+        decoder: A kind of decoder that contains such a module.
     """
 
     name: ClassVar[str]

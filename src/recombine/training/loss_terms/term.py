@@ -42,7 +42,7 @@ def check_terms(terms: Sequence[object], loss: str = "mse") -> None:
 
     Args:
         terms: The terms.
-            loss: Name of the loss that the terms are added to.
+        loss: Name of the loss that the terms are added to.
     """
     seen = set()
     for term in terms:

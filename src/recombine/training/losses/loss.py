@@ -25,7 +25,7 @@ class Loss(ABC):
                 return 1 - torch.cosine_similarity(outputs.flatten(1), targets.flatten(1))
 
     Attributes:
-            name: Name under which its value is recorded.
+        name: Name under which its value is recorded.
     """
 
     config: dict[str, Any]

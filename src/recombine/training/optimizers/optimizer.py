@@ -21,9 +21,8 @@ class OptimizerFactory(ABC):
     """Creates a torch optimizer for parameters. The recipe sets its learning rate at every step.
 
     Attributes:
-            elementwise: Whether the update of each number depends only on its own gradients. Seeds that are stacked
-            into one
-                program then do not mix.
+        elementwise: Whether the update of each number depends only on its own gradients. Seeds that are stacked into
+            one program then do not mix.
     """
 
     config: dict[str, Any]
