@@ -188,9 +188,9 @@ def test_how_many_fit_depends_on_what_they_need():
     [
         (lambda: Processes(None, Needs(cpus=5000)), "needs 5000 CPUs, but this machine has"),
         (lambda: Processes(None, Needs(memory=10**18)), "would need 1 EB"),
-        (lambda: Processes(None, Needs(gpus=1), gpus=[]), "Leave --gpus out"),
+        (lambda: Processes(None, Needs(gpus=1), gpus=[]), "Omit --gpus"),
         (lambda: Needs(cpus=0), "at least 0.01 CPUs"),
-        (lambda: Needs(gpus=1.5), "a fraction of one GPU, or whole ones"),
+        (lambda: Needs(gpus=1.5), "a fraction of one or a whole number"),
         (lambda: start_engine("procesess", EngineOptions()), "did you mean 'processes'"),
         (lambda: start_engine("processes", EngineOptions(workers=0)), "must be at least 1"),
         (lambda: start_engine("processes", EngineOptions(address="auto")), "are only for cluster engines"),

@@ -25,7 +25,7 @@ class Problem(NamedTuple):
     """One problem of an input.
 
     Attributes:
-            key: The affected setting, such as "decoder.width"; empty if it concerns no particular setting.
+        key: The affected setting, such as "decoder.width"; empty if it concerns no particular setting.
         message: What was given, what was expected, what to do.
     """
 
@@ -38,7 +38,7 @@ class InputError(RecombineError, ValueError):
 
     Args:
         message: What was given, what was expected, what to do.
-            key: The affected setting, such as "decoder.width"; empty if it concerns no particular setting.
+        key: The affected setting, such as "decoder.width"; empty if it concerns no particular setting.
 
     Attributes:
         problems: All problems; more than one only if the error was created by `join`.

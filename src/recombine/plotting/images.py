@@ -33,12 +33,12 @@ def show_output(
 
     Args:
         ax: Where to draw.
-        output: Of shape (row, column), (channel, row, column) or (n,).
-        label: Written above.
-        held_out: Frame it in the outline's colour.
-        row_0: Where row 0 of an image is, as the scene has it.
-        tone: How numbers become brightness, or the limits of a vector's axis; for numbers from 0 to 1 unless given.
-        absent: Written in place of an output without a finite number.
+        output: An array of shape (row, column), (channel, row, column) or (n,).
+        label: Text above it.
+        held_out: Whether to frame it in the outline's colour.
+        row_0: Where row 0 of an image is, as defined by the scene.
+        tone: How numbers map to brightness, or the limits of a vector's axis; by default for numbers from 0 to 1.
+        absent: Text that replaces an output without a finite number.
     """
     tone = tone or Tone(power=1.0 if is_colour(output.shape) else 0.5)
     pictures = as_pictures(output[None])

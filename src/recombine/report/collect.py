@@ -102,7 +102,7 @@ def collect(paths: Sequence[str | Path], *, runs: str | Path = "runs", diagnose:
         runs: The store in which ids are looked up.
         diagnose: Diagnose runs that have no diagnosis yet, or lack a part of it.
 
-        Raises:
+    Raises:
         InputError: For a path without anything to show, or a requested run without a diagnosis.
     """
     if not paths:

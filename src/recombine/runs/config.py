@@ -51,8 +51,8 @@ DEFAULTS: dict[str, Any] = {
     "training": {"kind": "paper"},
     "seed": 0,
 }
-CERTAINLY_FITS = 2**20  # a product of a decoder's sizes up to which it is built without an estimate
-STATES = 4  # numbers kept per weight while training: itself, its gradient and two running averages
+CERTAINLY_FITS = 2**20  # decoders up to this product of sizes are built without an estimate
+STATES = 4  # numbers per weight in training: the weight, its gradient and two running averages
 
 
 @dataclass(frozen=True)
@@ -178,11 +178,11 @@ class RunConfig:
         return DECODERS.build(self.decoder, task).initialize(self.seed)
 
     def _bytes(self, task: Task) -> int:
-        """Of all weights and buffers, found without allocating them."""
+        """Bytes of all weights and buffers, computed without allocating them."""
         with torch.device("meta"):
             try:
                 counted = DECODERS.build(self.decoder, task)
-            except RuntimeError:  # a decoder whose constructor looks at numbers, which are not there
+            except RuntimeError:  # a decoder whose constructor reads values, which do not exist here
                 return 0
         return sum(part.nbytes for part in (*counted.parameters(), *counted.buffers()))
 

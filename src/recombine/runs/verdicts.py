@@ -14,11 +14,11 @@ from recombine.runs.store import Store
 
 @dataclass(frozen=True)
 class StoredVerdict:
-    """What a table shows of a verdict.
+    """The part of a verdict that a table shows.
 
     Attributes:
-        kind: In a word or two.
-        right: Share of unseen cells that are right; None if that is not known.
+        kind: Kind of the verdict.
+        right: Share of correct unseen cells; None if it is unknown.
     """
 
     kind: str
@@ -26,7 +26,7 @@ class StoredVerdict:
 
 
 def stored_verdict(store: Store, run: str) -> StoredVerdict | None:
-    """The verdict that a finished run's diagnosis holds.
+    """The verdict in a finished run's diagnosis.
 
     None if there is no readable diagnosis of these weights, or if it has no verdict because other parts were requested.
     """

@@ -54,14 +54,14 @@ def score(
     draws: int = 1,
     any_scale: bool = False,
 ) -> Scores:
-    """Score a model on every available cell of the grid by all metrics that apply.
+    """Score a model on every available cell of the grid with all metrics that apply.
 
     Args:
-        model: A module from the task's inputs to its targets.
-        task: What it should do.
-        chunk: How many cells are given to it at once.
-        output: Which part of what it returns, by key, attribute or position, if that is no tensor.
-        draws: How often its noise is drawn. With more than one, metrics are means over the draws, and the column
+        model: A module that maps the task's inputs to its targets.
+        task: The task.
+        chunk: Number of cells per forward pass.
+        output: The part of the model's output to score, by key, attribute or position, if it is not a tensor.
+        draws: Number of noise samples. With more than one, metrics are means over the samples, and the column
             `spread` is the variance over them.
         any_scale: Accept outputs up to 255 where the truth goes up to 1, and the reverse.
     """

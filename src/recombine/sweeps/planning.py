@@ -21,14 +21,14 @@ class SweepPlan:
     """What a sweep would do.
 
     Attributes:
-        configs: All its runs.
-        stored: Ids of those that are finished.
-        jobs: How many jobs the others make.
-        workers: How many of them run at once.
-        seconds: Estimated time of training; diagnoses are not counted.
-        notes: What is worth knowing, but no error.
-        share: Which part of the sweep was looked at. Below 1, `configs` and `stored` are of the sample, and the numbers
-            of runs and jobs and the time are estimates for all.
+        configs: All runs.
+        stored: Ids of the finished runs.
+        jobs: Number of jobs for the other runs.
+        workers: Number of jobs that run at a time.
+        seconds: Estimated training time, without diagnoses.
+        notes: Remarks that are not errors.
+        share: Share of the sweep that was examined. Below 1, `configs` and `stored` belong to the sample, and the
+            numbers of runs and jobs and the time are estimates for the whole sweep.
     """
 
     configs: list[RunConfig]
@@ -41,12 +41,12 @@ class SweepPlan:
 
     @property
     def runs(self) -> int:
-        """How many runs the sweep has."""
+        """The number of runs of the sweep."""
         return round(len(self.configs) / self.share)
 
     @property
     def finished(self) -> int:
-        """How many of them are stored already."""
+        """The number of runs that are already stored."""
         return round(len(self.stored) / self.share)
 
     def rows(self) -> list[dict[str, Any]]:

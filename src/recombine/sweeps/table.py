@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 VERDICT = "verdict"
-RIGHT_CELLS = "right_cells"  # share of unseen cells that the verdict calls right
+RIGHT_CELLS = "right_cells"  # share of unseen cells that are correct according to the verdict
 LARGEST = sys.float_info.max
 ALWAYS = ("decoder.kind", "encoding.kind", "holdout.kind", "seed")  # shown even if all runs agree
 
@@ -89,9 +89,9 @@ class Table:
     def grouped(self) -> Table:
         """One row per setting, with the mean of every metric over its seeds and its 95 % bootstrap interval.
 
-        Columns are metric, metric_low and metric_high, and `seeds`, how many there are. A single seed has no interval.
-        Verdicts are counted ("superposes 3, composes 1"); the share of unseen cells that are right, `right_cells`, is a
-        metric like the others.
+        The columns are metric, metric_low and metric_high, and `seeds`, the number of seeds. A single seed has no
+        interval. Verdicts are counted ("superposes 3, composes 1"). The share of correct unseen cells, `right_cells`,
+        is a metric like the others.
         """
         groups: dict[str, list[dict[str, Any]]] = {}
         settings = [name for name in self.settings if name != "seed"]
@@ -138,7 +138,7 @@ def table(store: Store | str | Path, *, all_settings: bool = False) -> Table:
             verdict = stored_verdict(store, found.id)
             own = {"run": found.id, **({VERDICT: verdict.kind} if verdict else {})}
             right = {} if verdict is None or verdict.right is None else {RIGHT_CELLS: verdict.right}
-            named = {"name": found.name} if found.name else {}  # a run of a module, saved under a name
+            named = {"name": found.name} if found.name else {}  # a run that was saved under a name
             rows.append((own, {**named, **flat(found.config)}, {**found.summary, **right}))
         elif found.status.damaged:
             skipped[found.id] = found.status.reason

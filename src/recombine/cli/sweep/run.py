@@ -113,13 +113,13 @@ def run(
 
 
 def specification(words: list[str], *, sample: bool) -> Sweep:
-    """The sweep that words, one of which may be a file, describe; or a sample of it, if it is large."""
+    """Parse the words, at most one of which is a file, into a sweep, or into a sample of it if it is large."""
     from recombine import sweeps
     from recombine.core.errors import InputError
 
     files = [word for word in words if "=" not in word and word.endswith((".yaml", ".yml"))]
     if len(files) > 1:
-        raise InputError(f"A sweep has one file. Got {', '.join(files)}; a file may hold several blocks.")
+        raise InputError(f"A sweep takes at most one file, which may contain several blocks. Got {', '.join(files)}.")
     return sweeps.parse([word for word in words if word not in files], Path(files[0]) if files else None, sample=sample)
 
 
@@ -172,8 +172,8 @@ def show_plan(plan: SweepPlan, as_json: bool) -> None:
     for note in plan.notes:
         say(note)
     say(
-        f"{plan.runs} runs, {plan.finished} stored already; the others in {plan.jobs} jobs on "
-        f"{plan.workers} workers: about {clock(plan.seconds)}."
+        f"{plan.runs} runs, {plan.finished} of them already stored. Training the rest in {plan.jobs} jobs on "
+        f"{plan.workers} workers takes about {clock(plan.seconds)}."
     )
 
 

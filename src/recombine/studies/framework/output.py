@@ -44,7 +44,7 @@ class Output:
         root: The folder; created when something is written.
         profile: Name of the profile. A folder with results of another profile is rejected.
 
-        Raises:
+    Raises:
         InputError: If it is a file, or contains something other than a reproduction with this profile.
     """
 

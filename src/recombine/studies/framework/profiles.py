@@ -25,24 +25,24 @@ class Profile:
     """The settings that all studies share.
 
     Attributes:
-        name: How it is called.
-        purpose: For whom it is.
-        seeds: How many, unless said otherwise: 100, 101, …; no earlier run had these.
-        more_seeds: Study → how many, where its claims need another number (docs/statistics-power.md).
+        name: Name of the profile.
+        purpose: What the profile is for.
+        seeds: Default number of seeds: 100, 101, …, which no earlier run used.
+        more_seeds: Number of seeds of studies whose claims need another number (docs/statistics-power.md).
         side: N.
         width: Channels of the CNNs.
-        inner_width: Channels of the CNNs that are looked at layer by layer, where it may be less.
-        check_seeds: How many seeds of these are trained at `width` too, to see whether it matters.
+        inner_width: Channels of the CNNs that are analysed layer by layer, which may be smaller.
+        check_seeds: How many seeds of these are also trained at `width`, to check whether the width matters.
         depths: Depths of the CNNs.
         mlp_depths: Depths of the MLPs.
-        mlp_width, mlp_ramp_width: Units per layer of MLPs with population codes and with the ramp.
-        recipe: Overrides for the training of CNNs on bumps.
+        mlp_width, mlp_ramp_width: Units per layer of MLPs with population codes and with the ramp code.
+        recipe: Training settings of CNNs on bumps.
         ramp_recipe: The same with the ramp code, which takes longer to learn.
         inner_recipe, inner_ramp_recipe: The same for CNNs of `inner_width`.
         mlp_recipe: The same for MLPs as published.
-        mlp_epochs: Code → epochs that are tried, in this order, until an MLP has learnt its training pairs.
-        digits: Images of the digits 0 … 9 for the study of rotation, packed as in a configuration; the package's
-            unless given.
+        mlp_epochs: For every code, the epochs to try, in this order, until an MLP has learnt its training pairs.
+        digits: Images of the digits 0 … 9 for the study of rotation, packed as in a configuration; by default those of
+            the package.
     """
 
     name: str

@@ -40,7 +40,7 @@ class Needs:
 
     def __post_init__(self) -> None:
         if not (LEAST_CPUS <= self.cpus < 1e6 and 0 <= self.gpus < 1e6 and 0 <= self.memory < 2**63):
-            raise InputError(f"A run needs at least {LEAST_CPUS} CPUs and at least 0 GPUs and memory. Got {self}.")
+            raise InputError(f"A job needs at least {LEAST_CPUS} CPUs, and at least 0 GPUs and memory. Got {self}.")
         if self.gpus > 1 and self.gpus != int(self.gpus):
             raise InputError(f"The GPUs of a job must be a fraction of one or a whole number. Got {self.gpus}.")
 

@@ -25,7 +25,7 @@ from recombine.sweeps.engines.worker import receive, send
 ONE_THREAD: dict[str, str] = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 WORKER = "from recombine.sweeps.engines.worker import main; main()"
 WORKER_BYTES = 300 * 10**6  # of a process that has imported torch
-ENDINGS = 5.0  # seconds that a worker gets to end when asked
+ENDINGS = 5.0  # seconds that a worker has to stop when asked to
 
 
 @dataclass
@@ -199,15 +199,15 @@ def gpu_places(gpus: Sequence[str], need: float | int) -> list[str]:
 
 
 def fitting(needs: Needs, places: Sequence[str] | None) -> int:
-    """How many workers fit on this machine; an error if none does."""
+    """How many workers fit on this machine. Raises if none does."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory = machine_memory()
     if places is not None and not places:
-        raise InputError(f"A run needs {needs.gpus:g} GPUs, but there are not so many here. Leave --gpus out.")
+        raise InputError(f"A job needs {needs.gpus:g} GPUs, but this machine has fewer. Omit --gpus.")
     if needs.cpus > cores:
-        raise InputError(f"A run needs {needs.cpus:g} CPUs, but this machine has {cores}. Ask for less.")
+        raise InputError(f"A job needs {needs.cpus:g} CPUs, but this machine has {cores}. Request less.")
     if memory:
-        check_memory(needs.memory, "A run")
+        check_memory(needs.memory, "A job")
     fits = [int(cores / needs.cpus + 1e-9)]
     if memory:
         fits.append(max(1, memory // max(needs.memory, WORKER_BYTES)))

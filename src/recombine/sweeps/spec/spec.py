@@ -45,11 +45,11 @@ class Sweep:
     """A validated sweep.
 
     Attributes:
-        configs: Its runs, each once, in the order of the specification.
-        merged: How many were given more than once.
-        excluded: How many were taken out.
-        notes: What is worth knowing, but no error.
-        share: Which part of all combinations these runs come from; below 1 if only a sample was looked at.
+        configs: The runs without duplicates, in the order of the specification.
+        merged: Number of duplicates.
+        excluded: Number of excluded runs.
+        notes: Remarks that are not errors.
+        share: Share of all combinations from which the runs were taken; below 1 for a sample.
     """
 
     configs: list[RunConfig]
@@ -60,14 +60,14 @@ class Sweep:
 
 
 def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = True, sample: bool = False) -> Sweep:
-    """The runs of a specification.
+    """Parse a specification into runs.
 
     Args:
-        words: "key=value,value,…": every combination of them. With a file they come on top of every block of it,
-            in place of what it says about the same keys.
+        words: "key=value,value,…" words, of which every combination is taken. With a file, they apply to every block
+            and override its settings of the same keys.
         file: A YAML file.
-        check: Also build every task and model once, to see that the parts fit together.
-        sample: Of more than 1000 combinations look at 1000 drawn ones only, for a plan; `notes` says so.
+        check: Also build every task and model once, to check that the parts fit together.
+        sample: If there are more than 1000 combinations, examine a random 1000 of them, for a plan; `notes` says so.
     """
     words = list(words)
     problems = Problems()
@@ -99,7 +99,7 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
     if check:
         checked, kinds = _check_fit(configs, problems, math.inf if share == 1.0 else CHECK_SECONDS)
         if checked < kinds:
-            notes.append(f"{checked} of {kinds} settings were built to see whether their parts fit together.")
+            notes.append(f"{checked} of {kinds} settings were built to check that their parts fit together.")
     problems.raise_if_any()
     if merged:
         notes.insert(0, f"{merged} of {len(made)} runs were given more than once; each counts once.")
@@ -121,7 +121,7 @@ def _require_plugins(blocks: Sequence[Block]) -> None:
 def _expand(
     blocks: Sequence[Block], problems: Problems, share: float
 ) -> tuple[list[tuple[RunConfig, Choice]], int, list[str]]:
-    """All runs, or a share of them, with their settings, how many were excluded, and notes."""
+    """All runs, or a share of them, with their settings, the number of excluded ones, and notes."""
     made: list[tuple[RunConfig, Choice]] = []
     tried, excluded, notes = 0, 0, list[str]()
     for block in blocks:
