@@ -56,7 +56,7 @@ def test_a_crossing_brighter_than_one_is_not_cut_off():
     figure = few_shot._samples(PartResult("few_shot", {"runs": []}, arrays, {"seed": 0}), {0: "0 bumps"})
     shown = [float(ax.images[0].get_array().max()) for ax in figure.axes]
     assert shown == pytest.approx([np.sqrt(value / 2.2) for value in (1.0, 2.0, 2.2)])
-    assert "brightness 0 … 2.20" in texts(figure)
+    assert "brightest pixel (2.20)" in texts(figure)
 
 
 def test_maps_of_the_volume_name_their_axes_and_scale():

@@ -469,7 +469,7 @@ def test_a_decoder_for_another_task_is_an_error(task):
         rc.train(rc.decoders.MLP(other), task)
     with pytest.raises(InputError, match=r"outputs of shape \(2, 8, 8\). Got \(2, 16\)"):
         rc.train(nn.Identity(), task)
-    with pytest.raises(InputError, match=r"does not take inputs of shape \(batch, 16\)"):
+    with pytest.raises(InputError, match=r"does not accept inputs of shape \(batch, 16\)"):
         rc.train(nn.Linear(5, 5), task)
     with pytest.raises(InputError, match="images to codes"):
         rc.train(rc.decoders.Encoder(task), task)

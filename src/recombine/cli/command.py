@@ -1,9 +1,11 @@
 """What all commands share: --plugin, errors with exit codes, and clean output.
 
+```python
 @command
 def train(…, as_json: Json = False) -> None: ...
 
 def register(app): app.command()(train)
+```
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Parsing values from the command line: JSON, or JSON with fewer quotes.
 
+```python
 plain_value("0.5"), plain_value("true"), plain_value("bump")           # 0.5, True, "bump"
 plain_value("[{colour: red, shape: square}]")                          # [{"colour": "red", "shape": "square"}]
+```
 """
 
 from __future__ import annotations

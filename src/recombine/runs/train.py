@@ -1,9 +1,11 @@
 """Train a model on a task.
 
+```python
 run = rc.train(model, task, seed=0)                       # the paper's recipe
 run = rc.train(model, task, seed=0, training=rc.recipe("recommended", examples={"single_factor": {}}))
 runs = rc.train_seeds(model, task, range(8))              # as one batched program where that is faster
 runs = rc.train_seeds(lambda seed: MyModule(), task, range(8))
+```
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Scores of a decoder on every combination, trained or held out.
 
+```python
 scores = score(model, task)
 scores.to_pandas()            # one row per cell of the grid
 scores.summary()              # ID and OOD means with bootstrap intervals
 scores.plot_landscape()       # error over the factor plane, hold-out outlined
 scores.plot_samples()         # truth beside output
+```
 """
 
 from __future__ import annotations

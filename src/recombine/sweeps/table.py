@@ -1,9 +1,11 @@
 """The results of a sweep as a tidy table: one row per run, in an order that does not depend on how they were run.
 
+```python
 results = table(Store("runs"))
 results.to_csv(), results.to_pandas()
 results.grouped().to_pandas()          # mean and 95 % interval over seeds
 results.plot(x="decoder.depth", y="ood_mse")
+```
 """
 
 from __future__ import annotations

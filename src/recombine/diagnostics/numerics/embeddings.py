@@ -1,7 +1,9 @@
 """Embeddings: a layer's activations as points in a few dimensions, to be coloured by factor.
 
+```python
 embed(activations, space)                     # UMAP where umap-learn is installed, PCA otherwise, saying which
 embed_pca(activations, space, dimensions=3)
+```
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """Tuning: what single units of a layer respond to over the grid, like stripes (one factor) or like bumps (all).
 
+```python
 curves = tuning_curves(activations, space)
 curves.stripe, curves.bump                   # one number per unit
 curves.summary()                             # how stripe-like and bump-like the layer is
 unit_maps(activations, space, curves.most_typical("bump", 4))
+```
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The runs that several studies use, defined in one place so that they are identical.
 
+```python
 cnn(profile, "ramp", depth=4, seed=0)                    # bumps only, centre held out
 cnn(profile, "bump", depth=4, seed=0, holdout="corner")
 mlp(profile, "bump", depth=5, seed=0, epochs=200)
+```
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Layer-by-layer results of runs, read from their stored diagnoses: probes, factorization and volume element.
 
+```python
 rows = layer_rows(diagnosis)        # one row per layer
 volumes(diagnosis)                  # layer number → log₁₀ dv of every cell
 warp_row(diagnosis)                 # deviation of the output's dv from that of the true images
+```
 """
 
 from __future__ import annotations

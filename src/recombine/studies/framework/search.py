@@ -1,7 +1,9 @@
 """Search for the fewest examples that reach a level: double until it is reached, then bisect.
 
+```python
 found = bracket(lambda bumps: localization_with(bumps), most=495)
 found.below, found.reached          # the threshold lies above `below`, at or below `reached`
+```
 """
 
 from __future__ import annotations

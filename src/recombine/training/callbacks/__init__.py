@@ -1,6 +1,8 @@
 """Callbacks: actions during training, one file each. Subclass `Callback` to add one.
 
+```python
 rc.train(model, task, callbacks=[CSVLog("history.csv"), TensorBoard("logs")])
+```
 """
 
 from recombine.training.callbacks.callback import Callback

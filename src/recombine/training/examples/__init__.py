@@ -1,6 +1,8 @@
 """Example sources: what a run is trained on. One file each; sources are selected by their kind. Plug-ins can add more.
 
+```python
 recipe("paper", examples={"cells": {"count": 10}, "single_factor": {"repeats": 2}})
+```
 """
 
 from recombine.core.registry import import_members

@@ -1,6 +1,8 @@
 """Loss terms of a recipe. One file each; terms are selected by their kind. Plug-ins can add more.
 
+```python
 recipe("low_rank", terms={"variance": {"weight": 0.01}})
+```
 """
 
 from recombine.core.registry import import_members
