@@ -74,5 +74,5 @@ def report(
     for model in collected.models[:MOST_VERDICTS]:
         say(f"{model.name}: {model.diagnosis.verdict}")
     if len(collected.models) > MOST_VERDICTS:
-        say(f"… and {len(collected.models) - MOST_VERDICTS} more verdicts, which the page has.")
-    say(f"The page is {output} ({page.megabytes:.1f} MB). Open it in a browser; it needs no network.")
+        say(f"… and {len(collected.models) - MOST_VERDICTS} more verdicts on the page.")
+    say(f"Wrote {output} ({page.megabytes:.1f} MB). Open it in a browser; it works offline.")

@@ -16,7 +16,7 @@ FACTS = ("steps", "stopped_early", "seconds", "finished", "device", "threads", "
 
 
 def facts_json(runs: Sequence[StoredRun], given: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """A record per run: name, configuration, what happened, and commands. `given`: names given to runs, by id."""
+    """One record per run: name, configuration, facts and commands. `given` maps ids of runs to given names."""
     made = distinct_names([told(run) for run in runs], [run.id for run in runs])
     names = [(given or {}).get(run.id, name) for run, name in zip(runs, made)]
     return [
