@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from recombine.core.errors import InputError, StoreError
 from recombine.core.files import read_json, read_tensors, write_json, write_tensors
 from recombine.core.images import image_axes
+from recombine.core.limits import check_sizes
 from recombine.core.registry import Family
 from recombine.core.task import Shapes, Task
 from recombine.models.activations import capture, nonlinearities
@@ -115,20 +116,39 @@ class Decoder(nn.Module):
         return model
 
 
+def _numbers(settings: dict[str, Any], shapes: Shapes) -> int:
+    """How many numbers the state of a decoder holds, found without allocating them; 0 if that cannot be told."""
+    with torch.device("meta"):
+        try:
+            return sum(t.numel() for t in DECODERS.build(settings, shapes).state_dict().values())
+        except RuntimeError:  # its constructor looks at numbers, which are not there
+            return 0
+
+
 def load(folder: str | Path) -> Decoder:
     """Read a decoder that `save_pretrained` wrote, of any kind, in evaluation mode. Nothing there is executed."""
     folder = Path(folder)
     config = read_json(folder / "config.json")
+    tensors, _ = read_tensors(folder / "model.safetensors")
     try:
         given = config["shapes"]
         output_shape, factor_sizes = (tuple(map(int, given[key])) for key in ("output_shape", "factor_sizes"))
         shapes = Shapes(int(given["code_size"]), output_shape, factor_sizes)
         if not output_shape or min(shapes.code_size, *output_shape, *factor_sizes) < 1:
             raise ValueError(f"shapes must be at least 1, got {shapes}")
-        model: Decoder = DECODERS.build({k: v for k, v in config.items() if k != "shapes"}, shapes)
+        settings = {k: v for k, v in config.items() if k != "shapes"}
+        check_sizes(settings, "decoder")
+        told, held = _numbers(settings, shapes), sum(t.numel() for t in tensors.values())
+        if told > held:  # before anything of that size is made
+            raise StoreError(
+                f"{folder / 'model.safetensors'} does not fit its config.json: it has {held} numbers, and such a "
+                f"decoder has {told}."
+            )
+        model: Decoder = DECODERS.build(settings, shapes)
     except (KeyError, TypeError, ValueError, OverflowError, MemoryError, RuntimeError) as error:
+        if isinstance(error, StoreError):
+            raise
         raise StoreError(f"{folder / 'config.json'} does not describe a decoder: {error}") from error
-    tensors, _ = read_tensors(folder / "model.safetensors")
     model.to(next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.get_default_dtype()))
     try:
         model.load_state_dict(tensors)

@@ -136,6 +136,9 @@ class Checkpointing:
                 if slot not in state:
                     state[slot] = torch.zeros_like(parameter)
                 program.seed_part(state[slot], index).copy_(saved)
+        slots = {frozenset(state) for state in optimizer.state.values()}
+        if type(optimizer).__module__.startswith("torch.optim") and len(slots) > 1:
+            raise ValueError("what its optimizer keeps differs between parameters")
 
 
 def _random_state(device: torch.device) -> dict[str, Tensor]:
