@@ -136,9 +136,18 @@ class Checkpointing:
                 if slot not in state:
                     state[slot] = torch.zeros_like(parameter)
                 program.seed_part(state[slot], index).copy_(saved)
-        slots = {frozenset(state) for state in optimizer.state.values()}
-        if type(optimizer).__module__.startswith("torch.optim") and len(slots) > 1:
-            raise ValueError("what its optimizer keeps differs between parameters")
+        if type(optimizer).__module__.startswith("torch.optim"):
+            _check_state(optimizer)
+
+
+def _check_state(optimizer: torch.optim.Optimizer) -> None:
+    """torch's optimizers keep the same for every parameter: tensors of its shape, and single numbers."""
+    if len({frozenset(state) for state in optimizer.state.values()}) > 1:
+        raise ValueError("what its optimizer keeps differs between parameters")
+    for parameter, state in optimizer.state.items():
+        for slot, kept in state.items():
+            if isinstance(kept, Tensor) and kept.shape not in ((), parameter.shape):
+                raise ValueError(f"its optimizer's {slot} has the shape {tuple(kept.shape)}")
 
 
 def _random_state(device: torch.device) -> dict[str, Tensor]:
