@@ -208,7 +208,7 @@ def test_a_wrong_size_is_explained(kind):
     assert f"This {type(model).__name__} takes {what} of shape (batch, {shape}). Got {tuple(wrong.shape)}." in str(
         caught.value
     )
-    assert f"Build it from the task whose {what} it is given." in str(caught.value)
+    assert f"Build it from the task that provides its {what}." in str(caught.value)
 
 
 @kinds
@@ -454,7 +454,7 @@ def message_of(folder) -> str:
 
 
 def test_loading_what_is_missing_or_foreign(saved):
-    with pytest.raises(StoreError, match="holds a MLP, not a CNN"):
+    with pytest.raises(StoreError, match="contains a MLP, not a CNN"):
         CNN.from_pretrained(saved)
     assert "config.json is missing" in message_of(saved / "elsewhere")
     (saved / "model.safetensors").unlink()

@@ -125,7 +125,7 @@ def test_slots_may_hold_several_factors(decoder):
     three = Shapes(9, (10, 8), (3, 2, 4))
     model = decoder(three, width=8, slots=[[2, 0], [1]]).initialize(0)
     assert model(torch.rand(2, 9)).shape == (2, 10, 8)
-    with pytest.raises(InputError, match="name each factor once"):
+    with pytest.raises(InputError, match="list each factor once"):
         decoder(three, width=8, slots=[[0], [1]])
     with pytest.raises(InputError, match="one entry per factor value") as caught:
         decoder(Shapes(4, (10, 8), (3, 2, 4)), width=8)

@@ -187,11 +187,11 @@ def test_replicated_borders_let_bands_go_on():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: FactorRenderer((4, 4), (5, 6), rank=6), r"5×6 maps lies in 1 … 5. Got 6"),
+        (lambda: FactorRenderer((4, 4), (5, 6), rank=6), r"5×6 maps must be in 1 … 5. Got 6"),
         (lambda: FactorRenderer((), (5, 6)), "at least one factor"),
         (lambda: FactorRenderer((4, 0), (5, 6)), "at least one value"),
         (lambda: FactorRenderer((4,), (5, 6), channels=0), "at least one channel"),
-        (lambda: FactorRenderer((4,), (8, 8, 8)), r"image_shape is \(rows, columns\).*Got \(8, 8, 8\)"),
+        (lambda: FactorRenderer((4,), (8, 8, 8)), r"image_shape must be \(rows, columns\).*Got \(8, 8, 8\)"),
         (lambda: FactorRenderer((4,), (8,)), r"image_shape.*Got \(8,\)"),
         (lambda: FactorRenderer((4,), (0, 8)), r"image_shape.*at least 1. Got \(0, 8\)"),
         (lambda: FactorRenderer((4,), (5, 6))(torch.tensor([[True]])), r"Got torch.bool of shape \(1, 1\)"),
@@ -202,7 +202,7 @@ def test_replicated_borders_let_bands_go_on():
         (lambda: FactorRenderer((4,), (5, 6))(torch.tensor([[-1]])), r"Got index -1"),
         (lambda: FactorRenderer((4, 4), (5, 6))(torch.tensor([[1]])), "2 columns, one per factor. Got 1"),
         (lambda: FactorRenderer((4, 4), (5, 6))(torch.zeros(1, 7)), "has 8 entries. Got 7"),
-        (lambda: FactorRenderer((4,), (5, 6), rank=True), "rank takes whole numbers. Got \\[True\\]"),
+        (lambda: FactorRenderer((4,), (5, 6), rank=True), "rank must be whole numbers. Got \\[True\\]"),
         (lambda: Entropy(-1.0), "greater than or equal to 0"),
         (lambda: Variance(0.1)(nn.Linear(2, 2)), "needs a FactorRenderer"),
         (lambda: rc.recipe("low_rank", terms={"entropi": {}}), "did you mean 'entropy'"),
@@ -218,7 +218,7 @@ def test_sizes_may_be_numpys_or_torchs_whole_numbers():
     for sizes in (np.array([4, 3]), torch.tensor([4, 3])):
         assert _whole_numbers(sizes, "factor_sizes") == [4, 3]
     for wrong in (2.5, [2.5], [1, True], "ab", None):
-        with pytest.raises(InputError, match="channels takes whole numbers"):
+        with pytest.raises(InputError, match="channels must be whole numbers"):
             _whole_numbers(wrong, "channels")
 
 

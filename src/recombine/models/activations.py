@@ -5,7 +5,7 @@ with capture(model, nonlinearities(model)) as seen:
 seen["layers.1.act"]
 
 A module that is called several times in one forward pass has one activation per call: `act`, `act#2`, `act#3`, …
-A module that returns several tensors (an LSTM) is known by the first one.
+For a module that returns several tensors (an LSTM), the first one is captured.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def nonlinearities(model: nn.Module) -> list[str]:
 def capture(model: nn.Module, names: Iterable[str], *, copied: Collection[str] = ()) -> Iterator[dict[str, Tensor]]:
     """Collect the outputs of the named modules during one forward pass, in the order in which they are computed.
 
-    The hooks are removed after the block, also after an exception. A module that is never called, or that returns no
-    tensor, has no entry.
+    The hooks are removed after the block, also after an exception. A module that is never called, or that does not
+    return
+    a tensor, has no entry.
 
     Args:
         model: Any module.
-        names: Dotted names of `named_modules()`; a module known by several names is entered under the first.
-        copied: Activations (as named in the result) to copy at once, because the model goes on to change them in
-            place.
+        names: Dotted names of `named_modules()`. A module with several names is listed under the first.
+        copied: Activations (as named in the result) to copy immediately, because the model later changes them in place.
     """
     modules = dict(model.named_modules(remove_duplicate=False))
     seen: dict[str, Tensor] = {}
@@ -56,7 +56,9 @@ def capture(model: nn.Module, names: Iterable[str], *, copied: Collection[str] =
             if name not in modules:
                 raise InputError(unknown_layer(name, modules))
             if isinstance(modules[name], torch.jit.ScriptModule):
-                raise InputError(f"Layer {name!r} is scripted (torch.jit) and cannot be looked into. Choose another.")
+                raise InputError(
+                    f"Layer {name!r} is scripted (torch.jit), so its activations cannot be captured. Choose another."
+                )
             if modules[name] not in handles:
                 handles[modules[name]] = modules[name].register_forward_hook(_saver(seen, calls, name, copied))
         yield seen
@@ -77,7 +79,7 @@ def _saver(seen: dict[str, Tensor], calls: dict[str, int], name: str, copied: Co
 
 
 def first_tensor(output: Any) -> Tensor | None:
-    """The output itself, or the first tensor in the tuple, list, mapping or dataclass it is; None if there is none."""
+    """The output itself, or the first tensor in a tuple, list, mapping or dataclass; None if there is none."""
     if isinstance(output, Tensor):
         return output
     if isinstance(output, Mapping):

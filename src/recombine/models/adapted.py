@@ -1,4 +1,4 @@
-"""A model that takes or returns something else than tensors, seen as a module from codes to one tensor.
+"""Adapters for models that take or return something other than tensors: they become modules from codes to a tensor.
 
     rc.adapt(vae.decode, output="sample")                      # returns a dataclass, dict or tuple
     rc.adapt(generator, noise=16)                              # generator(noise, code), with fixed noise
@@ -32,7 +32,7 @@ Arguments = Tensor | tuple[Any, ...] | Mapping[str, Any]  # of a call: one argum
 Inputs = str | Sequence[str] | Mapping[str, str] | Callable[[Tensor], Arguments]
 NOISE, CODE, LABELS, ONEHOT, VALUES = "noise", "code", "labels", "onehot", "values"
 MOST_NAMED = 8
-FEWEST = 2  # inputs that a model must take at once
+FEWEST = 2  # smallest batch that a model must accept
 
 
 def adapt(
@@ -44,25 +44,28 @@ def adapt(
     output: Key | None = None,
     seed: int = 0,
 ) -> Adapted:
-    """See a model as a module from the task's codes to one tensor.
+    """Adapt a model to a module that maps the task's codes to one tensor.
 
     Args:
         model: A module, or a method of one.
         task: Needed for inputs other than the code and noise.
-        inputs: What the model is called with, by name: "code", "noise", "labels" (whole numbers that count the values
-            of every factor from 0, (batch, factor)), "onehot", "values", or a factor's name for its labels (batch,).
-            A tuple of names stands for several arguments, a mapping for keywords. Or a function of the code that
-            returns a tensor, a tuple or a mapping. The code, after the noise if there is any, unless given.
+        inputs: The inputs of the model, by name: "code", "noise", "labels" (integers that count the values of every
+        factor
+            from 0, (batch, factor)), "onehot", "values", or a factor's name for its labels (batch,). A tuple of names
+            stands
+            for several arguments, a mapping for keywords. Or a function of the code that returns a tensor, a tuple or a
+            mapping. By default the code, after the noise if there is any.
         noise: Shape of the noise for one code. It is drawn once and is the same for all codes, so that outputs differ
-            by their codes only; `draw` of the result gives other noise.
-        output: Which part of what the model returns: a key, an attribute or a position; "a.b" for b within a.
-        seed: Of the noise.
+        only
+            by their codes; `draw` of the result returns a model with other noise.
+        output: The part of the model's output to use: a key, an attribute or a position; "a.b" for b within a.
+        seed: Seed of the noise.
     """
     return Adapted(model, task, inputs=inputs, noise=noise, output=output, seed=seed)
 
 
 class Adapted(nn.Module):
-    """A model seen as a module from codes to one tensor. Made by `adapt`, see there.
+    """A model adapted to a module from codes to one tensor. Created by `adapt`.
 
     Attributes:
         model: The module, or the owner of the method.
@@ -86,19 +89,19 @@ class Adapted(nn.Module):
         if not isinstance(owner, nn.Module):
             raise InputError(
                 f"Only an nn.Module or a method of one can be adapted. Got {type(model).__name__}. A function hides "
-                "the layers: give the module that it calls, with inputs=… and output=…",
+                "the layers: pass the module that it calls, with inputs=… and output=…",
                 "model",
             )
         self.model = owner
         self._method = model.__name__ if isinstance(model, MethodType) else None
-        self._task = [task]  # in a list: nothing of a task belongs to the module
+        self._task = [task]  # in a list, so that nothing of the task becomes part of the module
         self._inputs = _checked_inputs(inputs, noise, task)
         self._noise_shape = None if noise is None else _shape(noise)
         self.output, self.seed, self.drawn = output, seed, draw
 
     @property
     def callable(self) -> Callable[..., Any]:
-        """What is called: the module, or its method."""
+        """The callable: the module, or its method."""
         return self.model if self._method is None else getattr(self.model, self._method)
 
     @property
@@ -106,7 +109,7 @@ class Adapted(nn.Module):
         return self._noise_shape is not None
 
     def draw(self, number: int) -> Adapted:
-        """The same model with other noise; shares the weights."""
+        """The same model with other noise. Shares the weights."""
         return Adapted(
             self.callable, self._task[0], inputs=self._inputs, noise=self._noise_shape, output=self.output,
             seed=self.seed, draw=number,
@@ -122,12 +125,12 @@ class Adapted(nn.Module):
     def arguments(
         self, code: Shaped[Tensor, "batch ..."], values: Float[Tensor, "batch factor"] | None = None
     ) -> Arguments:
-        """What the model is called with for codes.
+        """The arguments of the model for codes.
 
         Args:
             code: The task's codes.
-            values: The factor values they stand for, read off the codes unless given. Inputs made from given values
-                have derivatives by them.
+            values: The factor values of the codes; by default decoded from the codes. Inputs computed from given values
+                have derivatives with respect to them.
         """
         spec = self._inputs
         if callable(spec):
@@ -162,10 +165,10 @@ class Adapted(nn.Module):
 
 
 class Draws:
-    """Several draws of a model's noise, one after the other; each is a function of the codes.
+    """Several noise samples of a model, one after the other. Each is a function of the codes.
 
-    The noise of an adapted model is drawn anew. For other models torch's seed is set at every call, which fixes the
-    noise that they draw themselves.
+    An adapted model draws new noise. For other models, torch's seed is set at every call, which fixes the noise that
+    they draw themselves.
     """
 
     def __init__(self, model: nn.Module, count: int) -> None:
@@ -190,7 +193,7 @@ class Draws:
 
 
 def outputs_for(model: Callable[[Tensor], Any], task: Task, inputs: Tensor) -> Tensor:
-    """A model's outputs, if they have the shape of the task's targets. A refused batch is given in halves."""
+    """A model's outputs, checked to have the shape of the task's targets. A rejected batch is split in halves."""
     count, expected = len(inputs), (len(inputs), *task.target_shape)
     refusal: Exception | None = None
     outputs: Any = None
@@ -206,21 +209,20 @@ def outputs_for(model: Callable[[Tensor], Any], task: Task, inputs: Tensor) -> T
         return torch.cat([outputs_for(model, task, half) for half in inputs.tensor_split(2)])
     if refusal is not None:
         raise InputError(
-            f"The model does not take inputs of shape {tuple(inputs.shape)}: {refusal}. If it wants labels, noise or "
+            f"The model does not accept inputs of shape {tuple(inputs.shape)}: {refusal}. If it takes labels, noise or "
             "several arguments, see recombine.adapt.",
             "model",
         ) from refusal
     if not isinstance(outputs, Tensor):
         raise InputError(not_a_tensor(outputs), "output")
     raise InputError(
-        f"The model must turn {count} inputs into outputs of shape {expected}, as the task has them. "
-        f"Got {tuple(outputs.shape)}.",
+        f"For {count} inputs, the task needs outputs of shape {expected}. Got {tuple(outputs.shape)}.",
         "model",
     )
 
 
 def labels_of(space: FactorSpace, values: Float[Tensor, "cell factor"]) -> Shaped[Tensor, "cell factor"]:
-    """Which value of its grid each factor has, counted from 0; of values between, the nearest."""
+    """The index of each factor's grid value, counted from 0; for values in between, the nearest."""
     places = [factor.position(values[..., axis]) for axis, factor in enumerate(space.factors.values())]
     sizes = torch.tensor(space.shape, device=values.device)
     return torch.stack(places, -1).round().long().clamp(min=0).minimum(sizes - 1)
@@ -234,10 +236,10 @@ def call(model: Callable[..., Any], given: Arguments) -> Any:
 
 
 def selected(output: Any, key: Key | None) -> Any:
-    """A part of what a model returned, by key, attribute or position; all of it for None.
+    """A part of a model's output, by key, attribute or position; the whole output for None.
 
     Raises:
-        InputError: if there is none, with those there are; and if no key is given for something that has parts.
+        InputError: If there is no such part, or if an output with parts needs a key.
     """
     if key is None:
         if isinstance(output, Tensor):
@@ -251,12 +253,12 @@ def selected(output: Any, key: Key | None) -> Any:
             raise InputError(f"The model's output ({_kind(found)}) has no part {word!r}. Parts: {known}.", "output")
         found = parts[word] if word in parts else getattr(found, str(word))
     if not isinstance(found, Tensor):
-        raise InputError(f"output={key!r} is no tensor. {not_a_tensor(found)}", "output")
+        raise InputError(f"output={key!r} is not a tensor. {not_a_tensor(found)}", "output")
     return found
 
 
 def not_a_tensor(output: Any) -> str:
-    """What to do with an output that is no tensor."""
+    """The message for an output that is not a tensor."""
     parts = [key for key, part in parts_of(output).items() if isinstance(part, Tensor)]
     if not parts:
         return f"The model's output must be a tensor with one entry per code. Got {_kind(output)}."
@@ -289,7 +291,7 @@ def parts_of(output: Any) -> dict[Key, Any]:
 def _shape(noise: int | Sequence[int]) -> tuple[int, ...]:
     shape = (noise,) if isinstance(noise, int) else tuple(noise)
     if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in shape):
-        raise InputError(f"The noise is given by its shape, such as 16 or (4, 8, 8). Got {noise!r}.", "noise")
+        raise InputError(f"noise must be a shape, such as 16 or (4, 8, 8). Got {noise!r}.", "noise")
     return shape
 
 
@@ -305,7 +307,10 @@ def _checked_inputs(inputs: Inputs | None, noise: Any, task: Task | None) -> Inp
         if name not in known and task is not None:
             raise InputError(f"There is no input {name!r}. Inputs: {', '.join(known)}.", "inputs")
         if name not in (CODE, NOISE) and task is None:
-            raise InputError(f"The input {name!r} is read off the task's code: rc.adapt(model, task, …).", "inputs")
+            raise InputError(
+                f"The input {name!r} is decoded from the task's code. Pass the task: rc.adapt(model, task, …).",
+                "inputs",
+            )
     if (NOISE in names) != (noise is not None):
         wrong = "noise=16 gives its shape" if noise is None else 'the inputs do not name "noise"'
         raise InputError(f"Noise needs a shape and a place among the inputs, and {wrong}.", "noise")
@@ -313,5 +318,5 @@ def _checked_inputs(inputs: Inputs | None, noise: Any, task: Task | None) -> Inp
 
 
 def class_name(model: nn.Module) -> str:
-    """The name of a model's class; of an adapted model, that of the model itself."""
+    """The name of a model's class; for an adapted model, the class of the original model."""
     return type(model.model if isinstance(model, Adapted) else model).__name__

@@ -23,17 +23,19 @@ D = TypeVar("D", bound="Decoder")
 
 
 class Decoder(nn.Module):
-    """A network from code (batch, code) to output (batch, *output_shape): an image, with channels or not, or a vector.
+    """A network from code (batch, code) to output (batch, *output_shape): an image or a vector.
 
     Layer l, the activation after the l-th nonlinearity, is the output of the module named `layers.l.act`.
 
     Attributes:
         stacks: Whether several seeds train faster together, as one batched program, than one after the other.
         inverse: Whether the network maps images to codes.
-        fast_paths: Methods that compute what `forward` computes, faster, see `recombine.models.fast_paths.choice`:
+        fast_paths: Methods that compute the same as `forward`, but faster, see `recombine.models.fast_paths.choice`:
             `training_forward(inputs)`, with first derivatives in reverse mode only; `stacked_forward(parameters,
-            inputs)` for several seeds at once: stacked parameters by name and inputs (seed, batch, …) → outputs
-            (seed, batch, …). Each class has its own; they are not inherited.
+            inputs)`
+            for several seeds together: stacked parameters by name and inputs (seed, batch, …) → outputs (seed, batch,
+            …).
+            They are not inherited.
     """
 
     config: dict[str, Any]
@@ -49,22 +51,22 @@ class Decoder(nn.Module):
 
     @property
     def image_axes(self) -> tuple[int, int, int]:
-        """(channels, rows, columns) of the image; an error if the output is none."""
+        """(channels, rows, columns) of the image. Raises if the output is not an image."""
         axes = image_axes(self.shapes.output_shape)
         if axes is None:
             raise InputError(
                 f"{type(self).__name__} is for images of shape (row, column) or (channel, row, column). Got outputs of "
-                f"shape {self.shapes.output_shape}. Use decoder.kind=mlp, which takes any shape.",
+                f"shape {self.shapes.output_shape}. Use decoder.kind=mlp, which supports any shape.",
                 "decoder.kind",
             )
         return axes
 
     def as_output(self, image: Float[Tensor, "batch channel row column"]) -> Float[Tensor, "batch ..."]:
-        """An image in the shape of the task's outputs: without the channel axis if they have none."""
+        """An image in the shape of the task's outputs, which may have no channel axis."""
         return image.squeeze(1) if len(self.shapes.output_shape) == 2 else image
 
     def describe(self, names: Sequence[str]) -> dict[str, dict[str, list[float]]]:
-        """Quantities of the trained network to report besides its scores: quantity → factor → a number per value.
+        """Quantities of the trained network to report besides its scores: quantity → factor → one number per value.
 
         Args:
             names: Names of the factors.
@@ -72,7 +74,7 @@ class Decoder(nn.Module):
         return {}
 
     def initialize(self: D, seed: int) -> D:
-        """Set all weights to the seed's initial ones, leaving torch's global random state as it was."""
+        """Set all weights to the initial weights of a seed. torch's global random state is left unchanged."""
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(seed)
             for module in self.modules():
@@ -92,7 +94,7 @@ class Decoder(nn.Module):
         if tuple(given.shape[1:]) != expected:
             raise InputError(
                 f"This {type(self).__name__} takes {what} of shape (batch, {', '.join(map(str, expected))}). "
-                f"Got {tuple(given.shape)}. Build it from the task whose {what} it is given."
+                f"Got {tuple(given.shape)}. Build it from the task that provides its {what}."
             )
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -112,7 +114,7 @@ class Decoder(nn.Module):
         """Read what `save_pretrained` wrote."""
         model = load(folder)
         if not isinstance(model, cls):
-            raise StoreError(f"{folder} holds a {type(model).__name__}, not a {cls.__name__}.")
+            raise StoreError(f"{folder} contains a {type(model).__name__}, not a {cls.__name__}.")
         return model
 
 
@@ -126,7 +128,7 @@ def _numbers(settings: dict[str, Any], shapes: Shapes) -> int:
 
 
 def load(folder: str | Path) -> Decoder:
-    """Read a decoder that `save_pretrained` wrote, of any kind, in evaluation mode. Nothing there is executed."""
+    """Load a decoder of any kind that `save_pretrained` wrote, in evaluation mode. Nothing there is executed."""
     folder = Path(folder)
     config = read_json(folder / "config.json")
     tensors, _ = read_tensors(folder / "model.safetensors")

@@ -12,7 +12,7 @@ from torch import nn
 def evaluation_mode(*models: nn.Module) -> Iterator[None]:
     """Put models into evaluation mode and restore the mode of every submodule afterwards, also after an exception.
 
-    Gradients are not affected; add `torch.no_grad()` where none are wanted.
+    Gradients are not affected; add `torch.no_grad()` if they are not needed.
     """
     before = {module: module.training for model in models for module in model.modules()}
     try:
@@ -21,6 +21,6 @@ def evaluation_mode(*models: nn.Module) -> Iterator[None]:
         yield
     finally:
         for model in models:
-            model.train(before[model])  # for models that do more than set a flag
+            model.train(before[model])  # for models whose `train` does more than set a flag
         for module, mode in before.items():
             module.training = mode

@@ -1,7 +1,7 @@
-"""A picture per block of the code: the part that additive, masked, occluding and multiplicative decoders share.
+"""One picture per block of the code: the component that additive, masked, occluding and multiplicative decoders share.
 
-A *slot* holds one factor, or several that belong to one object. Its block of the code becomes a picture without seeing
-the others'; how the pictures are put together is the decoder's own affair.
+A *slot* contains one factor, or several that belong to one object. Its block of the code becomes a picture without
+access to the others. The decoder defines how the pictures are combined.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def factor_blocks(shapes: Shapes, decoder: str) -> list[list[int]]:
     """Units of the code that belong to each factor.
 
     Raises:
-        InputError: unless the code has one entry per factor value.
+        InputError: If the code does not have one entry per factor value.
     """
     if shapes.code_size != sum(shapes.factor_sizes):
         raise InputError(
@@ -48,7 +48,7 @@ def slot_blocks(shapes: Shapes, slots: Sequence[Sequence[int]] | None, decoder: 
         return blocks
     if sorted(factor for slot in slots for factor in slot) != list(range(len(blocks))):
         raise InputError(
-            f"Slots name each factor once by its number, 0 … {len(blocks) - 1}, such as [[0, 1], [2]]. "
+            f"slots must list each factor once by its number, 0 … {len(blocks) - 1}, such as [[0, 1], [2]]. "
             f"Got {[list(slot) for slot in slots]}.",
             "decoder.slots",
         )
@@ -56,17 +56,17 @@ def slot_blocks(shapes: Shapes, slots: Sequence[Sequence[int]] | None, decoder: 
 
 
 class SlotPictures(nn.Module):
-    """Code (batch, code) → a picture per slot (batch, slot, channel, row, column).
+    """Code (batch, code) → one picture per slot (batch, slot, channel, row, column).
 
     Per slot: linear to 4·width units, linear to `width` channels of a quarter of the sides, two transposed convolutions
-    (kernel 4, stride 2), a 3×3 convolution; ReLU after all but the last. Sides that are no multiple of 4 are cut.
+    (kernel 4, stride 2), a 3×3 convolution; ReLU after all but the last. Sides that are not multiples of 4 are cropped.
 
     Args:
         blocks: Units of the code of each slot.
-        channels: Of a picture.
+        channels: Channels of a picture.
         sides: (rows, columns) of a picture.
         width: Channels of the hidden layers.
-        shared: One network for all slots, after a first layer of each slot's own; else a network per slot.
+        shared: One network for all slots, after a separate first layer per slot; otherwise one network per slot.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ def _layer(linear: nn.Module) -> nn.Module:
 
 
 class SlotEmbedding(nn.Module):
-    """A linear map of each slot's own block: (batch, code) → (batch, slot, unit)."""
+    """A linear map of each slot's block: (batch, code) → (batch, slot, unit)."""
 
     def __init__(self, blocks: Sequence[Sequence[int]], units: int) -> None:
         super().__init__()
@@ -139,8 +139,8 @@ class SlotConvolution(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """As torch's convolutions: uniform within 1/√(inputs per output)."""
-        taps = 4 if self.doubles else 9  # of a doubling kernel every output pixel sees a quarter
+        """Initialize like torch's convolutions: uniform within 1/√(inputs per output)."""
+        taps = 4 if self.doubles else 9  # every output pixel sees a quarter of a doubling kernel
         inputs = self.weight.shape[0] // self.networks if self.doubles else self.weight.shape[1]
         bound = 1 / math.sqrt(inputs * taps)
         nn.init.uniform_(self.weight, -bound, bound)

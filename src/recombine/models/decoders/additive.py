@@ -13,10 +13,11 @@ from recombine.models.slots import SlotList, SlotPictures, slot_blocks
 
 @DECODERS.register("additive")
 class Additive(Decoder):
-    """x̂ = Σ_k f_k(z_k): every slot draws a picture of its own, and the pictures are added up.
+    """x̂ = Σ_k f_k(z_k): every slot draws a separate picture, and the pictures are added.
 
-    It can extrapolate where the scene is a sum over slots (balls), and must fail where it is not (a bump, a product):
-    the least-squares fit of a sum is its floor there.
+    It can extrapolate if the scene is a sum over slots (balls), and must fail if it is not (a bump, which is a
+    product):
+    the least-squares fit of a sum is then a lower bound of its error.
 
     Args:
         shapes: The task, or its shapes; the code must have one entry per factor value (one-hot, bump).
@@ -34,7 +35,7 @@ class Additive(Decoder):
         return self.as_output(self.pictures(code).sum(1))
 
     def pictures(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch slot channel row column"]:
-        """What each slot draws."""
+        """The picture of each slot."""
         self.check_input(code, (self.shapes.code_size,), "codes")
         rows, columns = self.image_axes[1:]
         return self.out(self.layers(code))[..., :rows, :columns]

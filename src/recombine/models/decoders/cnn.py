@@ -24,13 +24,15 @@ FIRST_SIDE = 7
 class CNN(Decoder):
     """Transposed convolutions from a 1×1 code up to the image (CNN(d, h) in Liang et al. 2025).
 
-    Layer 1 spreads the code over 7×7 pixels (kernel 7). Then come `depth` layers: kernel 4, stride 2, doubling the
-    side until it reaches the image's, kernel 3, stride 1 from there on; ReLU after each. A last kernel-3 layer
-    gives the image's channels, with no nonlinearity. Where the side is not 7·2^k the result is resized (bilinear).
+    Layer 1 spreads the code over 7×7 pixels (kernel 7). It is followed by `depth` layers: kernel 4, stride 2, which
+    double
+    the side until it reaches that of the image, then kernel 3, stride 1; ReLU after each. A last kernel-3 layer without
+    nonlinearity gives the channels of the image. If the side is not 7·2^k, the result is resized (bilinear).
 
-    What is a transposed convolution in the paper is computed here by what equals it and is faster: the first as a
-    matrix product, those of stride 1 as convolutions. Their initial weights are distributed as those of the
-    transposed ones. Activations and weights are channels-last.
+    The transposed convolutions of the paper are replaced by faster equivalents: the first one by a matrix product,
+    those
+    of stride 1 by convolutions. Their initial weights have the same distribution as those of the transposed
+    convolutions. Activations and weights are channels-last.
 
     Args:
         shapes: The task, or its shapes.
@@ -69,7 +71,9 @@ class CNN(Decoder):
 
     def training_forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch *channel row column"]:
         """`forward` with fewer passes over memory. It has first derivatives in reverse mode only."""
-        if code.device.type != "cpu" or torch.is_autocast_enabled("cpu"):  # not tried on others; mixed precisions
+        if code.device.type != "cpu" or torch.is_autocast_enabled(
+            "cpu"
+        ):  # other devices and mixed precision are untested
             return self(code)
         self.check_input(code, (self.shapes.code_size,), "codes")
         first, *others = self.layers
@@ -91,7 +95,7 @@ def _layer(linear: nn.Module) -> nn.Module:
 
 
 class Spread(nn.ConvTranspose2d):
-    """A kernel-7 transposed convolution of a 1×1 input, computed as the one matrix product it is."""
+    """A kernel-7 transposed convolution of a 1×1 input, computed as a matrix product."""
 
     def __init__(self, code_size: int, width: int) -> None:
         super().__init__(code_size, width, FIRST_SIDE)
@@ -106,7 +110,7 @@ class Spread(nn.ConvTranspose2d):
 
 
 class Doubling(nn.ConvTranspose2d):
-    """A kernel-4, stride-2 transposed convolution. Its bias is added apart: oneDNN's gradient of it is 20× slower."""
+    """A kernel-4, stride-2 transposed convolution. Its bias is added separately, because oneDNN's is 20× slower."""
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
         super().__init__(inputs, outputs, 4, stride=2, padding=1, bias=bias)
@@ -119,7 +123,7 @@ class Doubling(nn.ConvTranspose2d):
 
 
 class SameConvolution(nn.Conv2d):
-    """A kernel-3, stride-1 transposed convolution written as the convolution it equals, initialized as the former."""
+    """A kernel-3, stride-1 transposed convolution, computed as the equivalent convolution, with its initialization."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs, 3, padding=1)

@@ -19,7 +19,7 @@ KERNEL = 5
 class Coordinates(nn.Module):
     """A convolution over the tiled code and the coordinates −1 … 1 of each pixel: (batch, code) → an image.
 
-    Away from the border the tiled code is constant, so a 1×1 kernel needs it once per image, not once per pixel.
+    Away from the border, the tiled code is constant, so a 1×1 kernel needs it once per image instead of once per pixel.
     """
 
     grid: Tensor
@@ -42,7 +42,7 @@ class Coordinates(nn.Module):
 
 
 def _stack(first: nn.Module, widths: list[int], kernel: int) -> nn.Sequential:
-    """The first layer, and a convolution between each pair of widths; ReLU after all."""
+    """The first layer, and a convolution between each pair of widths, with ReLU after each."""
     later = [nn.Conv2d(a, b, kernel, padding=kernel // 2) for a, b in pairwise(widths)]
     layers = (nn.Sequential(OrderedDict(conv=conv, act=nn.ReLU())) for conv in (first, *later))
     return nn.Sequential(OrderedDict((str(i), layer) for i, layer in enumerate(layers, 1)))
@@ -53,7 +53,8 @@ class CoordConv(Decoder):
     """The CoordConv painter (Liu et al. 2018): the code and the pixel's coordinates through 1×1 convolutions.
 
     Channels: width, width, 2·width, 2·width, ReLU after each, then the image. No pixel sees its neighbours, so the
-    network is a function of code and place, and nothing depends on how often training lit a pixel.
+    network
+    is a function of code and position, and it does not matter how often training lit a pixel.
 
     Args:
         shapes: The task, or its shapes.

@@ -13,16 +13,15 @@ from recombine.core.task import Shapes, Task
 from recombine.models.decoder import DECODERS, Decoder
 from recombine.models.slots import SlotList, SlotPictures, slot_blocks
 
-FIRST_OUTPUT = 0.1  # about what the decoder draws at the start
+FIRST_OUTPUT = 0.1  # approximate initial output
 
 
 @DECODERS.register("cp")
 class CP(Decoder):
     """x̂[p] = Σ_{r ≤ rank} Π_k f_k^r(z_k)[p]: a sum of products of one map per slot (a CP decomposition per pixel).
 
-    A bump is such a product with rank 1, its inverse with rank 2. Free maps have a parameter per factor value, term,
-    channel and pixel, so that they cannot draw where no training image did; shared maps come from one convolutional
-    network.
+    A bump is such a product with rank 1, its inverse with rank 2. Free maps have one parameter per factor value, term,
+    channel and pixel, so they cannot draw where no training image did. Shared maps come from one convolutional network.
 
     Args:
         shapes: The task, or its shapes; the code must have one entry per factor value (one-hot, bump).
@@ -62,7 +61,7 @@ class CP(Decoder):
 
 
 class FreeMaps(nn.Module):
-    """A map per unit of the code, weighted by it: (batch, code) → (batch, slot, channel, row, column)."""
+    """One map per unit of the code, weighted by it: (batch, code) → (batch, slot, channel, row, column)."""
 
     def __init__(self, blocks: list[list[int]], channels: int, sides: list[int], start: float) -> None:
         super().__init__()
@@ -71,7 +70,7 @@ class FreeMaps(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """All maps positive and nearly alike, so that no product starts at 0."""
+        """Initialize all maps positive and nearly equal, so that no product starts at 0."""
         nn.init.uniform_(self.weight, 0.5 * self.start, 1.5 * self.start)
 
     def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch slot channel row column"]:

@@ -18,15 +18,15 @@ from recombine.models.slots import SlotEmbedding, SlotList, slot_blocks
 
 @DECODERS.register("cross_attention")
 class CrossAttention(Decoder):
-    """A query per pixel attends to a token per slot, layer after layer; queries never attend to each other.
+    """One query per pixel attends to one token per slot in every layer. Queries never attend to each other.
 
-    Together with the loss term `interaction`, which asks each pixel to attend to one slot only, it is the decoder of
-    the paper. Each layer: attention, then a ReLU network of 2·width units, both added to the query.
+    Together with the loss term `interaction`, which encourages each pixel to attend to a single slot, it is the decoder
+    of the paper. Each layer: attention, then a ReLU network of 2·width units, both added to the query.
 
     Args:
         shapes: The task, or its shapes; the code must have one entry per factor value (one-hot, bump).
         depth: Number of layers.
-        width: Of queries and tokens, divisible by heads.
+        width: Width of queries and tokens, divisible by heads.
         heads: Attention heads.
         slots: Numbers of the factors of each slot, such as [[0, 1], [2, 3]]; by default one slot per factor.
     """

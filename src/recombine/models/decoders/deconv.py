@@ -23,16 +23,17 @@ class Deconv(Decoder):
 
     For 28×28 pixels: linear to 7×7 pixels of `width` channels; transposed convolution (kernel 4, stride 2) to 14×14
     and `width` channels, batch norm, ReLU; another one to 28×28 and `width` / 2 channels, batch norm, ReLU; 3×3
-    convolution to the image's channels (Liang et al. 2025, rotation study). Sides that are no multiple of 4 are cut at
-    the end. The sigmoid makes the image and is no layer of its own.
+    convolution to the image's channels (Liang et al. 2025, rotation study). Sides that are not multiples of 4 are
+    cropped
+    at the end. The sigmoid is part of the output and not a layer.
 
-    What is followed by batch norm has no bias: the norm would take it out again, and AdamW would let it wander.
-    With batch norm the output depends on whether the network is in training or in evaluation mode. Trained and loaded
-    networks are in the latter: they use the averages gathered in training.
+    Layers before batch norm have no bias: the norm would cancel it, and AdamW would let it drift. With batch norm, the
+    output depends on whether the network is in training or in evaluation mode. Trained and loaded networks are in
+    evaluation mode and use the running averages.
 
     Args:
         shapes: The task, or its shapes.
-        width: Channels of the first two feature maps; the last has half as many. The study's has 128.
+        width: Channels of the first two feature maps; the last has half as many. The study uses 128.
         batch_norm: Normalize after the transposed convolutions.
         sigmoid: Squash the image into (0, 1).
     """

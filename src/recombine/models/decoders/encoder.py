@@ -20,8 +20,9 @@ CHANNELS = (32, 64, 128)
 class Encoder(Decoder):
     """Image → code: three stride-2 convolutions (32, 64, 128 channels), `width` units, linear to the code.
 
-    The last feature map goes to the 128 units whole: averaging it over pixels first would throw away the position
-    that is to be read out.
+    The last feature map is not averaged over pixels before the linear layer, because that would discard the position to
+    be
+    read out.
     """
 
     inverse = True

@@ -13,7 +13,7 @@ from recombine.models.slots import SlotList, SlotPictures, slot_blocks
 
 @DECODERS.register("masked_slots")
 class MaskedSlots(Decoder):
-    """x̂ = Σ_k softmax_k(m_k) · r_k: one network draws a picture r_k and a mask m_k of every slot.
+    """x̂ = Σ_k softmax_k(m_k) · r_k: one network draws a picture r_k and a mask m_k for every slot.
 
     Args:
         shapes: The task, or its shapes; the code must have one entry per factor value (one-hot, bump).

@@ -44,7 +44,7 @@ class MLP(Decoder):
     def stacked_forward(
         self, parameters: dict[str, Tensor], code: Float[Tensor, "seed batch code"]
     ) -> Float[Tensor, "seed batch ..."]:
-        """The forward pass of several seeds at once, units before samples: so no weight gradient is transposed."""
+        """The forward pass of several seeds together; units before samples avoid transposed weight gradients."""
         units = code.mT
         for name in self.layers._modules:
             weight, bias = (parameters[f"layers.{name}.linear.{part}"] for part in ("weight", "bias"))

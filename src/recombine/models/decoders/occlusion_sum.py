@@ -18,12 +18,12 @@ from recombine.models.slots import SlotList, SlotPictures, slot_blocks
 class OcclusionSum(Decoder):
     """Every slot draws a picture a_k and covers those before it: x ← σ(s_k) · a_k + σ(−s_k) · x.
 
-    The order of the slots, back to front, is part of what the decoder is told about the scene.
+    The order of the slots, back to front, is prior knowledge about the scene.
 
     Args:
         shapes: The task, or its shapes; the code must have one entry per factor value (one-hot, bump).
         width: Channels of each slot's network, see `recombine.models.slots.SlotPictures`.
-        cover: What s_k is: a channel of its own ("alpha"), or the sum of the picture's channels ("sum", as published
+        cover: Source of s_k: a separate channel ("alpha"), or the sum of the picture's channels ("sum", as published
             for two slots: a·σ(Σa) + b·σ(−Σa)).
         slots: Numbers of the factors of each slot, back to front; by default one slot per factor.
     """

@@ -38,9 +38,10 @@ class FactorRendered(Decoder):
         rank: Modes per map, see FactorRenderer.
         channels: Maps per factor value.
         activation: "prelu" (the paper's), "relu" or "gelu".
-        padding: What the head's convolutions see beyond the image: "zeros" (the paper's), or "replicate", the pixels
-            of the border. Zeros end a band at the border, so that the maps must make up for it there, at each border
-            in its own way and not at all where borders meet outside training; replicated, a band goes on.
+        padding: What the head's convolutions see beyond the image: "zeros" (the paper's), or "replicate", copies of the
+            border pixels. Zeros end a band at the border. The maps must then compensate for this at each border
+            separately,
+            which fails where borders meet outside the training cells. With copies, a band continues.
     """
 
     stacks = True
@@ -71,7 +72,7 @@ class FactorRendered(Decoder):
         replicate = padding == "replicate"
         layers: OrderedDict[str, nn.Module] = OrderedDict()
         for i, (inputs, outputs) in enumerate(pairwise(widths), 1):
-            convolution = (  # around a padded image the transposed one has two pixels to cut off, the other none
+            convolution = (  # the transposed one crops two pixels of padding, the other none
                 nn.ConvTranspose2d(inputs, outputs, 3, padding=2 if replicate else 1)
                 if i <= depth
                 else nn.Conv2d(inputs, outputs, 3, padding=0 if replicate else 1)
@@ -94,11 +95,13 @@ class FactorRendered(Decoder):
     def stacked_forward(
         self, parameters: dict[str, Tensor], code: Float[Tensor, "seed batch code"]
     ) -> Float[Tensor, "seed batch *channel row column"]:
-        """The forward pass of several seeds at once.
+        """The forward pass of several seeds together.
 
-        A few channels are too few to keep a convolution busy, and grouped convolutions are slow. So the seeds'
-        kernels become the blocks of one dense kernel over all their channels (the seeds of the first channel, those of
-        the second, …): the zeros between cost less.
+        A few channels are too few to keep a convolution busy, and grouped convolutions are slow. The kernels of the
+        seeds
+        are therefore the blocks of one dense kernel over all their channels (the seeds of the first channel, then those
+        of
+        the second, …). The zeros in between cost less.
         """
         seeds = len(code)
         image = self._draw_stacked(parameters, code)
@@ -110,7 +113,7 @@ class FactorRendered(Decoder):
             else:
                 image = act(image)
             kernel = parameters[f"layers.{name}.conv.weight"]
-            if isinstance(conv, nn.ConvTranspose2d):  # of stride 1: the convolution with the turned kernel
+            if isinstance(conv, nn.ConvTranspose2d):  # stride 1: equals the convolution with the flipped kernel
                 kernel = kernel.transpose(1, 2).flip(-1, -2)
             apart = torch.eye(seeds, dtype=kernel.dtype, device=kernel.device)
             dense = torch.einsum("soihw,st->osithw", kernel, apart).flatten(0, 1).flatten(1, 2)

@@ -1,1 +1,1 @@
-"""Hand-written code that computes the same as plain torch, faster. `choice.py` says when it is used."""
+"""Hand-written code that computes the same as plain torch, but faster. `choice.py` decides when it is used."""

@@ -1,4 +1,4 @@
-"""Deciding whether a fast path may replace a network's forward pass."""
+"""Decides whether a fast path may replace a network's forward pass."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ def parts_of(model: nn.Module) -> list[tuple[Any, ...]]:
 
 
 def fast_path(model: nn.Module, method: str) -> Callable[..., Tensor] | None:
-    """The method of a network that computes what its `forward` computes, faster; None if `forward` must be called.
+    """The method of a network that computes the same as its `forward`, but faster; None if `forward` must be called.
 
-    A class offers such methods by naming them in `fast_paths` and by keeping `parts_of(self)` as `built_parts` at the
-    end of its constructor. They are taken if all of this holds:
+    A class offers such methods by listing them in `fast_paths` and storing `parts_of(self)` as `built_parts` at the end
+    of
+    its constructor. They are used if all of the following hold:
 
-    1. The model is of that very class. A subclass may compute something else, so it inherits no fast path.
+    1. The model has exactly that class. A subclass may compute something else, so it inherits no fast path.
     2. It has the parts that it was built with.
     3. None of them is hooked, patched, compiled or frozen.
     4. torch has the operators that fast paths use.

@@ -40,10 +40,10 @@ class _Convolutions(torch.autograd.Function):
         units, (*kernels, last) = ctx.saved_tensors[:layers], ctx.saved_tensors[layers:]
         of_last_bias = torch.stack([channel.sum() for channel in gradient.unbind(1)])
         gradient, of_last = _from_few_channels(gradient, units[-1], last)
-        found = [of_last_bias, of_last]  # of the parameters, from the last to the first
+        found = [of_last_bias, of_last]  # gradients of the parameters, from last to first
         for kernel, below, above in zip(kernels[::-1], units[-2::-1], units[:0:-1]):
             gradient = relu_backward_into(gradient, above, 0, grad_input=gradient)
-            found.append(gradient.sum((2, 3)).sum(0))  # quicker than all at once
+            found.append(gradient.sum((2, 3)).sum(0))  # faster than a single sum
             doubles = _doubles(kernel)
             stride = [2, 2] if doubles else [1, 1]
             gradient, of_kernel, _ = convolution_backward(
@@ -57,13 +57,14 @@ def _doubles(kernel: Tensor) -> bool:
     return kernel.shape[-1] == 4
 
 
-# One or three channels are too few to keep a convolution busy. So every pixel's units are multiplied with the nine taps
-# of each channel's kernel in one matrix product, and the products are added up where they belong in an image with a
-# border of one pixel.
+# One or three channels are too few to keep a convolution busy. The units of every pixel are therefore multiplied with
+# the nine taps of each channel's kernel in one matrix product, and the products are added at their positions in an
+# image
+# with a border of one pixel.
 
 
 def _taps(kernel: Tensor) -> Float[Tensor, "tap_channel unit"]:
-    """A pixel's share in the nine pixels of the result around it, from the upper left one to the lower right one."""
+    """A pixel's contribution to the nine pixels of the result around it, from the upper left to the lower right."""
     return kernel.flip(2, 3).permute(2, 3, 0, 1).flatten(0, 2)
 
 
@@ -100,8 +101,9 @@ def quick_convolutions(
     """Convolutions with ReLU after each, then one to a few channels.
 
     Args:
-        image: What goes into the first.
-        parameters: Kernel and bias of each. A kernel of 4 × 4 doubles the sides (transposed, stride 2), one of 3 × 3
-            keeps them.
+        image: Input of the first convolution.
+        parameters: Kernel and bias of each convolution. A 4 × 4 kernel doubles the sides (transposed, stride 2), a 3 ×
+        3
+            kernel keeps them.
     """
     return _Convolutions.apply(image, *parameters)  # pyright: ignore[reportReturnType]

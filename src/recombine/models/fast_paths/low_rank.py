@@ -26,7 +26,7 @@ class _LowRank(torch.autograd.Function):
         (gradient,) = gradients
         along_rows, along_columns = columns @ gradient.mT, rows @ gradient
         of_weights = torch.linalg.vecdot(rows, along_rows)
-        pull = -(of_weights * weights)  # back to where the length does not change
+        pull = -(of_weights * weights)  # component along the vector, which normalization removes
         found = []
         for vectors, along, square in ((rows, along_rows, squares[0]), (columns, along_columns, squares[1])):
             long = square > SHORTEST**2

@@ -31,9 +31,10 @@ class _PReLU(torch.autograd.Function):
 def quick_prelu(
     image: Float[Tensor, "batch channel row column"], slope: Float[Tensor, " channel"]
 ) -> Float[Tensor, "batch channel row column"]:
-    """`torch.nn.functional.prelu`, whose own backward pass is several times slower, of an image in channels-last order.
+    """`torch.nn.functional.prelu` for an image in channels-last order; torch's own backward pass is several times
+    slower.
 
-    The image is seen as a matrix with whole image rows as its rows, so that the slopes, too, are long vectors.
+    The image is viewed as a matrix whose rows are image rows, so that the slopes are long vectors, too.
     """
     batch, channels, rows, columns = image.shape
     matrix = image.permute(0, 2, 3, 1).reshape(batch * rows, columns * channels)

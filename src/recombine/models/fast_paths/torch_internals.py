@@ -1,4 +1,4 @@
-"""The private names of torch that fast paths use, in one place. A torch that lacks one takes no fast path."""
+"""The private names of torch that fast paths use. If torch lacks one of them, no fast path is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 
 def _lacking(*_: Any) -> Any:
-    raise AssertionError("a fast path was taken although this torch lacks what it needs")
+    raise AssertionError("a fast path was used although this torch lacks what it needs")
 
 
 any_global_hook: Callable[[], Any] = _lacking

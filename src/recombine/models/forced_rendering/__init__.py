@@ -1,1 +1,1 @@
-"""Forced rendering: every value of every factor owns an image."""
+"""Forced rendering: every value of every factor has its own image."""

@@ -1,10 +1,10 @@
-"""Forced rendering: every value of every factor owns an image, and only those images reach the network.
+"""Forced rendering: every value of every factor has its own image, and only those images reach the network.
 
     renderer = FactorRenderer((28, 28), image_shape=(28, 28))      # factors with 28 values each
     renderer(codes)                                                # (batch, code) → (batch, factor, row, column)
 
-Liang et al. 2025, Sec. 5: value γ of a factor owns the matrix W(γ) = Σ_n λ⁽ⁿ⁾ v⁽ⁿ⁾ u⁽ⁿ⁾ᵀ with unit vectors v (over
-rows) and u (over columns). What a factor contributes is thereby drawn in pixel space before anything can mix it.
+Liang et al. 2025, Sec. 5: value γ of a factor has the matrix W(γ) = Σ_n λ⁽ⁿ⁾ v⁽ⁿ⁾ u⁽ⁿ⁾ᵀ with unit vectors v (over
+rows) and u (over columns). Each factor is thereby drawn in pixel space before factors can mix.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from recombine.core.errors import InputError
 
-SHORTEST = 1e-12  # a vector shorter than this is not brought to unit length
-DARKEST = 1e-30  # a map whose Σ λ² is below this counts as empty: dividing by less overflows in single precision
+SHORTEST = 1e-12  # shorter vectors are not normalized
+DARKEST = 1e-30  # maps with a smaller Σ λ² count as empty; dividing by less overflows in single precision
 
 
 class FactorRenderer(nn.Module):
@@ -49,12 +49,12 @@ class FactorRenderer(nn.Module):
         if rank is not None:
             [rank] = _whole_numbers([rank], "rank")
         if len(image_shape) != 2 or min(image_shape) < 1:
-            raise InputError(f"image_shape is (rows, columns), both at least 1. Got {tuple(image_shape)}.")
+            raise InputError(f"image_shape must be (rows, columns), both at least 1. Got {tuple(image_shape)}.")
         most = min(image_shape)
         if not factor_sizes or min(factor_sizes) < 1:
             raise InputError(f"A renderer needs at least one factor with at least one value. Got {list(factor_sizes)}.")
         if rank is not None and not 1 <= rank <= most:
-            raise InputError(f"The rank of {image_shape[0]}×{image_shape[1]} maps lies in 1 … {most}. Got {rank}.")
+            raise InputError(f"The rank of {image_shape[0]}×{image_shape[1]} maps must be in 1 … {most}. Got {rank}.")
         if channels < 1:
             raise InputError(f"A renderer needs at least one channel per factor. Got {channels}.")
         self.factor_sizes = tuple(factor_sizes)
@@ -75,15 +75,16 @@ class FactorRenderer(nn.Module):
                 vectors.copy_(F.normalize(torch.randn_like(vectors), dim=-1))
 
     def maps(self) -> Float[Tensor, "value channel row column"]:
-        """W(γ) of every value, the factors' values one after the other."""
+        """W(γ) of every value, factor by factor."""
         return low_rank(self.strengths, self.rows, self.columns)
 
     def forward(self, given: Tensor) -> Float[Tensor, "batch channel row column"]:
-        """Render a batch; the maps are made once, however many samples there are.
+        """Render a batch. The maps are computed once for any number of samples.
 
         Args:
-            given: Either value indices, integers (batch, factor), or a code, real (batch, Σ sizes), whose blocks weigh
-                the maps of their factor: a one-hot block picks one, a bump code or any other mixes neighbours.
+            given: Either value indices, integers (batch, factor), or a code, real (batch, Σ sizes), whose blocks weight
+            the
+                maps of their factor: a one-hot block selects one map, a bump code or any other code mixes neighbours.
 
         Returns:
             The channels of the first factor, then of the second, …
@@ -103,7 +104,7 @@ class FactorRenderer(nn.Module):
             blocks = given.split(self.factor_sizes, dim=-1)
             drawn = [(block.to(m.dtype) @ m.flatten(1)).unflatten(-1, m.shape[1:]) for block, m in zip(blocks, maps)]
         else:
-            given = given.long()  # bytes would be taken for a mask
+            given = given.long()  # uint8 would be interpreted as a mask
             self._check_indices(given)
             drawn = [m[given[:, factor]] for factor, m in enumerate(maps)]
         return torch.cat(drawn, dim=1)
@@ -120,18 +121,22 @@ class FactorRenderer(nn.Module):
                 raise InputError(f"Factor {factor} has values 0 … {size - 1}. Got index {worst}.")
 
     def mode_shares(self) -> Float[Tensor, "value channel mode"]:
-        """λ̃⁽ⁿ⁾ = λ⁽ⁿ⁾² / Σ_m λ⁽ᵐ⁾²: how much of a map each mode carries; all 0 for an empty map."""
+        """λ̃⁽ⁿ⁾ = λ⁽ⁿ⁾² / Σ_m λ⁽ᵐ⁾²: the share of each mode in a map; all 0 for an empty map."""
         squares = self.strengths.square()
         total = squares.sum(-1, keepdim=True)
         return squares / torch.where(total > DARKEST, total, 1.0)
 
     def effective_ranks(self) -> Float[Tensor, "value channel"]:
-        """exp(entropy of λ̃) of every map, in [1, rank]: 1 if a single mode carries it."""
+        """exp(entropy of λ̃) of every map, in [1, rank]; 1 for a single mode."""
         return entropy(self.mode_shares()).exp()
 
     def banding(self) -> Float[Tensor, "value channel"]:
-        """How far each map is a band along an image axis, in [0, 1]: the larger of the shares of its energy that
-        are left when it is averaged along rows or along columns. A stripe has 1; an all-zero map gives NaN."""
+        """How close each map is to a band along an image axis, in [0, 1].
+
+        It is the larger of the shares of its energy that remain after averaging along rows or along columns. A stripe
+        has 1;
+        an all-zero map gives NaN.
+        """
         maps = self.maps()
         energy = maps.square().sum((-2, -1))
         along = [maps.mean(axis).square().sum(-1) * maps.shape[axis] for axis in (-2, -1)]
@@ -146,7 +151,7 @@ def _whole_numbers(given: Any, what: str) -> list[int]:
             return [operator.index(n) for n in numbers]
     except TypeError:
         pass
-    raise InputError(f"{what} takes whole numbers. Got {given!r}.")
+    raise InputError(f"{what} must be whole numbers. Got {given!r}.")
 
 
 def low_rank(
@@ -154,9 +159,9 @@ def low_rank(
     rows: Float[Tensor, "*shape mode row"],
     columns: Float[Tensor, "*shape mode column"],
 ) -> Float[Tensor, "*shape row column"]:
-    """Σ_n λ⁽ⁿ⁾ v⁽ⁿ⁾ u⁽ⁿ⁾ᵀ with v and u brought to unit length.
+    """Σ_n λ⁽ⁿ⁾ v⁽ⁿ⁾ u⁽ⁿ⁾ᵀ with v and u normalized to unit length.
 
-    Both lengths are divided out of λ: the vectors, by far the larger tensors, are passed over only once.
+    Both lengths are divided out of λ, so that the vectors, by far the larger tensors, are read only once.
     """
     lengths = [vectors.square().sum(-1).clamp(min=SHORTEST**2).sqrt() for vectors in (rows, columns)]
     scaled = rows * (strengths / (lengths[0] * lengths[1])).unsqueeze(-1)
