@@ -127,7 +127,7 @@ def test_the_layer_slider(page, diagnoses):
 def test_rounding_errors_of_a_probe_are_no_picture(page):
     """A linear read-out of the code is off by rounding only: its map is all but black."""
     page.locator("#layer").fill("0")
-    page.get_by_label("Colours").select_option("a scale per layer")
+    page.get_by_label("Colours").select_option("one scale per layer")
     assert pixels(page, "canvas[data-map='probe error']").max() <= 20  # magma begins near black
 
 

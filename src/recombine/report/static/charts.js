@@ -156,7 +156,7 @@ function layerChart(chart) {
       "p",
       { class: "note" },
       seeds.length === 1 && seeds[0] === 1
-        ? "One seed each: no interval."
+        ? "One seed each, so there is no interval."
         : `Mean over seeds (${seeds.join(", ")}), band: 95 % bootstrap interval.`,
       cut ? " Values below −1 are cut off." : "",
     ),
@@ -181,7 +181,7 @@ const shortLayer = (layer) =>
 
 function scatterChart({ metrics, points: all }) {
   const names = [...new Set(all.map((p) => p.series))];
-  const panel = card("ID against OOD scores, a point per run");
+  const panel = card("ID against OOD scores, one point per run");
   panel.root.id = "scatter";
   const answer = el("p", { class: "note", role: "status" }, "Each point opens its run.");
   const hidden = new Set();
@@ -253,8 +253,8 @@ function linkDots(chart, points, answer) {
     const open = () => {
       if (!openRun(point.run))
         answer.textContent = point.run
-          ? `Run ${point.run} is not part of this page. recombine runs show ${point.run} shows it.`
-          : "This point names no run.";
+          ? `Run ${point.run} is not part of this page. Show it with: recombine runs show ${point.run}`
+          : "This point belongs to no run.";
     };
     fill(
       dot,
@@ -279,7 +279,7 @@ function linkDots(chart, points, answer) {
 
 function thresholdChart(points) {
   const names = [...new Set(points.map((p) => p.series))];
-  const panel = card("Samples needed, by N");
+  const panel = card("Samples needed by N");
   panel.root.id = "threshold";
   const sizes = points.map((p) => p.n);
   const [low, high] = [Math.min(...sizes), Math.max(...sizes)];
@@ -306,7 +306,7 @@ function thresholdChart(points) {
         tickFormat: "d",
         inset: 16,
       },
-      y: { type: "log", label: "samples to 90 % OOD localization", grid: true, ticks: 5, tickFormat: "~s" },
+      y: { type: "log", label: "samples for 90 % OOD localization", grid: true, ticks: 5, tickFormat: "~s" },
       marks: [
         Plot.line(shown(references), {
           x: "n",

@@ -1,5 +1,5 @@
 // The explorer: pick a cell of the factor plane and see the truth, what each model makes of it, and why.
-const SIDES = (group) => [`${sumText(group)}: mean codes`, "mean of trained outputs that share a value"];
+const SIDES = (group) => [`${sumText(group)}: mean codes`, "mean of training outputs that share a value"];
 
 // D(x, ȳ) + D(x̄, y) for these factors; in words where their names are longer than a letter.
 function sumText(group) {
@@ -13,13 +13,13 @@ function buildExplorer(main) {
   const section = el(
     "section",
     { id: "explorer" },
-    el("h2", {}, "Walk through the hold-out"),
+    el("h2", {}, "Explore the hold-out"),
     el(
       "p",
       { class: "intro" },
-      "Each cell is one combination of factor values. Those inside the red line were never trained on, though each " +
-        "of their values was." +
-        (DATA.groups.some((group) => group.gone) ? " Hatched ones do not exist." : "") +
+      "Each cell is one combination of factor values. Combinations inside the red line were never trained on, although " +
+        "each of their values was." +
+        (DATA.groups.some((group) => group.gone) ? " Hatched combinations do not exist." : "") +
         " Move over the plane, click, drag, or use the arrow keys.",
     ),
   );
@@ -27,14 +27,14 @@ function buildExplorer(main) {
   if (!DATA.groups.length) {
     section.append(
       gap(
-        "No diagnosed model was given. recombine diagnose RUN makes a diagnosis; recombine report RUN --diagnose does both.",
+        "There is no diagnosed model. Diagnose one with recombine diagnose RUN, or use recombine report RUN --diagnose.",
       ),
     );
     return;
   }
   const controls = el("div", { class: "controls" });
   const chips = el("div", { class: "chips", role: "group", "aria-label": "Models shown" });
-  const plane = makeMap("Factor plane. Arrow keys move the picked combination.", { pick: true });
+  const plane = makeMap("Factor plane. Arrow keys move the selected combination.", { pick: true });
   plane.root.id = "plane";
   const sides = axes();
   const left = card("Landscape");
@@ -202,7 +202,7 @@ function buildExplorer(main) {
       ...cells.models.map((c) => c.difference.figure),
       legend(
         "superposition",
-        el("span", { "data-text": true }, "what adding up remembered pictures would give, at its best scale"),
+        el("span", { "data-text": true }, "the sum of training pictures, at its best scale"),
       ),
       ...cells.models.map((c) => c.sum.figure),
     );
@@ -233,7 +233,7 @@ function buildExplorer(main) {
         0,
         1,
       );
-      const reason = lacking(model, "errors") || "it has no such numbers";
+      const reason = lacking(model, "errors") || "no such numbers";
       bar.append(group.ready ? gap(reason) : colourBar("magma", "–", "–"), landscapeNote(model, name));
       return;
     }
@@ -290,7 +290,7 @@ function buildExplorer(main) {
       const reason =
         state.side === 0
           ? model.missing["input side"] || model.missing.superposition || why
-          : why || "no trained output shares a value";
+          : why || "no training output shares a value";
       show(sum, held, match && { ...mine, values: both.map((v) => v * match.scale) }, reason, (p, c) =>
         paintPicture(c, p, group.scale),
       );
@@ -317,7 +317,7 @@ function buildExplorer(main) {
 // What the colours of a difference mean.
 function differenceKey(about) {
   if (about?.shape.length === 3) return colourBar("difference", "−", "+");
-  const text = about?.shape.length === 4 ? "each colour apart; grey where they agree" : "above or below 0";
+  const text = about?.shape.length === 4 ? "each colour separately; grey where they agree" : "above or below 0";
   return el("span", { "data-text": true }, text);
 }
 
@@ -365,7 +365,7 @@ function classKey(group, model, name) {
 function marksText(group, parts) {
   if (!parts.length) return "";
   const away = group.factors.length > 2 ? "; dashed ones lie in other slices" : "";
-  return `Circles: memories of the picked output, larger where the weight is${away}.`;
+  return `Circles: memories of the selected output, larger for larger weights${away}.`;
 }
 
 function landscapeNote(model, name) {

@@ -8,7 +8,7 @@ function buildKernel(main) {
   const section = el(
     "section",
     { id: "kernel" },
-    el("h2", {}, "Which pictures the network takes for alike"),
+    el("h2", {}, "Which pictures the network treats as similar"),
     el(
       "p",
       { class: "intro" },
@@ -19,8 +19,8 @@ function buildKernel(main) {
   main.append(section);
   const panel = card("Gram matrices");
   const controls = el("div", { class: "controls" });
-  const measured = matrixView("kernel-gram", "Similarity of outputs. Arrow keys move the picked pair.");
-  const binary = matrixView("kernel-binary", "Binary factorized kernel. Arrow keys move the picked pair.");
+  const measured = matrixView("kernel-gram", "Similarity of outputs. Arrow keys move the selected pair.");
+  const binary = matrixView("kernel-binary", "Binary factorized kernel. Arrow keys move the selected pair.");
   const first = el("canvas", { id: "pair-a" });
   const second = el("canvas", { id: "pair-b" });
   const captions = [el("figcaption", { "data-text": true }), el("figcaption", { "data-text": true })];
@@ -95,7 +95,7 @@ function buildKernel(main) {
     const name = SIMILARITIES[state.similarity];
     const kernel = model.kernel || { missing: "it was left out of this page (--no-kernel)" };
     let numbers = null;
-    let reason = kernel.missing || `its diagnosis holds no ${name} matrix`;
+    let reason = kernel.missing || `its diagnosis has no ${name} matrix`;
     try {
       numbers = kernel.grams && kernel.grams[name] ? await load(kernel.grams[name]) : null;
     } catch (error) {

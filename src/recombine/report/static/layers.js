@@ -4,7 +4,7 @@ const MAP_COLOURS = ["viridis", "cividis", "magma"];
 const MAP_NOTES = {
   "log10 volume element": { title: "log₁₀ dv", about: "how much a step in the plane is stretched" },
   factorization: { about: "1: the factors move the activation in orthogonal directions", range: [0.5, 1] },
-  "probe error": { about: "how far a linear read-out is off where its fit saw nothing", least: 0.05 },
+  "probe error": { about: "error of a linear read-out at cells it was not fitted to", least: 0.05 },
 };
 
 // Rows of maps: kind → titles of its maps, one for each factor or a single one.
@@ -84,7 +84,7 @@ function buildLayers() {
     grid.replaceChildren(el("div"), ...names, ...rows.flatMap((row) => [row.lead, ...row.cells.map((c) => c.figure)]));
     refill(
       extra,
-      choice("Colours", ["one scale for all layers", "a scale per layer"], ownScale, (i) => {
+      choice("Colours", ["one scale for all layers", "one scale per layer"], ownScale, (i) => {
         ownScale = i;
         changed("layer");
       }).root,

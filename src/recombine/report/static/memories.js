@@ -91,9 +91,9 @@ function memoriesPanel() {
 
   function reason(group, model, cell) {
     if (!group.ready) return "";
-    if (stateOf(group, cell) !== "ood") return "Choose a combination that was never trained on to see its memories.";
+    if (stateOf(group, cell) !== "ood") return "Select a combination that was never trained on to see its memories.";
     const absent = model.missing.superposition || model.loaded.failed.memories || lacking(model, "outputs");
-    return absent || (model.memories ? "This combination is not among those that were drawn." : "Its files hold none.");
+    return absent || (model.memories ? "This combination is not among the sampled ones." : "Its files contain none.");
   }
 
   // Draws the panel of a model for the picked cell; returns the memories for the plane.

@@ -81,7 +81,7 @@ function buildUnits() {
     if (units) arrange(units, layer);
     let maps = null;
     let reason =
-      model.missing.tuning || "its diagnosis holds no units of this layer; diagnose it again, or raise --units";
+      model.missing.tuning || "its diagnosis has no units of this layer; diagnose it again, or raise --units";
     try {
       maps = units ? await load(units.maps) : null;
     } catch (error) {
@@ -107,7 +107,7 @@ function buildUnits() {
     if (state.unit < 0 || state.unit >= units.unit.length) state.unit = order.shown[0];
     note.textContent =
       units.unit.length < units.of
-        ? `${units.unit.length} of the ${units.of} units of ${layer}: the most typical ones and a seeded draw.`
+        ? `${units.unit.length} of the ${units.of} units of ${layer}: the most typical ones and a seeded sample.`
         : `All ${units.of} units of ${layer}.`;
     if (!theGroup().ready) drawThumbs();
   }
@@ -168,7 +168,7 @@ function buildUnits() {
       fill(button, { "aria-pressed": String(chosen), tabindex: chosen ? 0 : -1 }, []);
     }
     const model = group.models[state.unitModel];
-    about.textContent = `${model.name}, ${model.layers[layerOf(model)]}. ${axesText(group)}; curves: means over all else.`;
+    about.textContent = `${model.name}, ${model.layers[layerOf(model)]}. ${axesText(group)}; curves: means over all other factors.`;
     name();
   }
 
