@@ -60,3 +60,14 @@ def test_pictures_have_alternative_texts():
     for page in PAGES:
         for text in re.findall(r"!\[([^\]]*)\]\(", (DOCS / page).read_text(encoding="utf-8")):
             assert len(text) > 20, (page.name, text)
+
+
+def test_a_list_after_a_paragraph_has_a_blank_line_before_it():
+    """Without it, the site shows the list as part of the paragraph."""
+    found = [
+        f"{path.name}: {item}"
+        for path in DOCS.rglob("*.md")
+        for text in [re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)]
+        for item in re.findall(r"^(?![ #|]|- |\d+\. ).+\n((?:- |1\. ).*)", text, flags=re.MULTILINE)
+    ]
+    assert found == []
