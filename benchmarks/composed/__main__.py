@@ -1,8 +1,8 @@
 """Run a part of test.yaml: `python -m benchmarks.composed promised --out promised.json`.
 
 Parts: design, promised, paper, test, expected_failures. `--rivals` adds the rivals to a part. A line is printed per
-case and model; with `--out`, every seed's numbers and the medians are written as JSON after each of them. `--pictures FOLDER`
-writes a PNG per case and model: truth above, outputs below, of OOD cells spread over the hold-out.
+case and model; with `--out`, every seed's numbers and the medians are written as JSON after each of them. `--pictures
+FOLDER` writes a PNG per case and model: truth above, outputs below, of OOD cells spread over the hold-out.
 """
 
 from __future__ import annotations

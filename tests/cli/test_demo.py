@@ -11,16 +11,23 @@ from recombine.core.errors import StoreError
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(
-        demo, "COMMON", ["decoder.kind=mlp", "decoder.width=32", "training.kind=recommended", "training.steps=30"]
-    )
+    mlp = ["decoder.kind=mlp", "decoder.width=32", "training.kind=recommended", "training.steps=30"]
+    other = [
+        "decoder.kind=mlp",
+        "decoder.width=16",
+        "encoding.kind=onehot",
+        "training.kind=recommended",
+        "training.steps=30",
+    ]
+    stripes = [*mlp, "training.examples.single_factor={}"]
+    monkeypatch.setattr(demo, "MODELS", {"bumps": mlp, "bumps + stripes": stripes, "composed": other})
 
 
 def test_it_writes_a_picture_a_table_and_runs(small, tmp_path):
     result = demo.demo(tmp_path, seed=1)
     table = json.loads(result.table.read_text())
     assert table["seed"] == 1
-    assert len(table["models"]) == 2
+    assert len(table["models"]) == 3
     for row in table["models"]:
         assert 0 <= row["ood_localization"] <= 1
         assert (tmp_path / "runs" / row["run"] / "run.json").is_file()

@@ -1,4 +1,4 @@
-"""The command `recombine demo`: a decoder with separate x and y inputs fails on unseen pairs, and stripes fix it."""
+"""The command `recombine demo`: a decoder with separate x and y inputs fails on unseen pairs, and two remedies fix it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ if TYPE_CHECKING:
     from recombine.runs.config import RunConfig
     from recombine.runs.store import StoredRun
 
+CNN = ["decoder.kind=cnn", "decoder.depth=4", "decoder.width=32", "encoding.kind=bump", "training.kind=recommended"]
 MODELS = {
-    "bumps": [],
-    "bumps + stripes": ["training.examples.single_factor={}"],
+    "bumps": CNN,
+    "bumps + stripes": [*CNN, "training.examples.single_factor={}"],
+    "composed": ["decoder.kind=composed", "encoding.kind=onehot", "training.kind=composed"],
 }
 TITLES = {
     "bumps": "trained on bumps",
     "bumps + stripes": "with stripes added",
+    "composed": "factors act on each other",
 }
-COMMON = ["decoder.kind=cnn", "decoder.depth=4", "decoder.width=32", "encoding.kind=bump", "holdout.kind=centre",
-          "training.kind=recommended"]  # fmt: skip
+COMMON = ["holdout.kind=centre"]
 SHOWN = [(2, 24), (24, 3), (9, 11), (14, 14), (20, 9), (11, 20)]  # two trained combinations, four held-out ones
 
 
@@ -45,9 +47,9 @@ def show_demo(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Train one decoder that fails on unseen combinations and one that stripes fix.
+    """Train a decoder that fails, one that stripes fix and one whose factors act on each other.
 
-    Draws both, writes a page about them, and takes about two minutes.
+    Draws them and writes a page about them, which takes about two minutes.
 
     \b
     Example:
@@ -88,7 +90,7 @@ def configs(seed: int) -> dict[str, RunConfig]:
 
 
 def demo(out: Path, *, seed: int = 0, device: str = "auto", progress: bool | None = None) -> DemoResult:
-    """Train both models (or load them from `out`/runs), draw the figure, and write the table and the page."""
+    """Train the models (or take them from `out`/runs), draw the figure, write the table and the page."""
     from recombine.core.files import write_json
     from recombine.report.collect import Collected, Model
     from recombine.report.page import write_report
@@ -131,7 +133,7 @@ def draw(runs: dict[str, StoredRun], path: Path) -> None:
     outputs = {}
     truth = None
     for name, run in runs.items():
-        truth, outputs[name] = render(run.model, task, cells)
+        truth, outputs[name] = render(run.model, run.task, cells)  # each has its own code
     assert truth is not None
     found = {name: 100 * (run.summary["ood_localization"] or 0) for name, run in runs.items()}
     titles = {name: f"{TITLES[name]}: right place for\n{found[name]:.0f} % of the unseen pairs" for name in runs}

@@ -23,9 +23,9 @@ class ComposedRecipe(Training):
 
     kind: Literal["composed"] = "composed"
     epochs: Count = 100
-    steps: Count | None = 1000
+    steps: Count | None = 1200
     batch: Count = 32
-    learning_rate: Positive = 2e-2
+    learning_rate: Positive = 1e-2
     optimizer: dict[str, Any] = Field(default={"kind": "adam"}, validate_default=True)
     schedule: Literal["constant", "cosine"] = "cosine"
     warmup: Share = 0.15
