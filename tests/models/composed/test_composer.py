@@ -140,6 +140,8 @@ def test_background_contrast_and_energy_come_from_the_images():
         (lambda: FactorComposer((3,), (4, 4), operators=()), "some of kernel"),
         (lambda: FactorComposer((3,), (4, 4), images=torch.zeros(2, 5, 5)), r"\(image, 4, 4\). Got \(2, 5, 5\)"),
         (lambda: FactorComposer((3,), (4, 4), images=torch.ones(2, 4, 4)), "nothing to compose"),
+        (lambda: FactorComposer((3,), (4, 4), images=torch.full((2, 4, 4), torch.nan)), "must be finite"),
+        (lambda: FactorComposer((3,), (3, 2, 2)), r"at least 3 pixels.*Got 2 × 2"),
         (lambda: FactorComposer((3,), (4, 4))(torch.tensor([[3]])), r"values 0 … 2. Got index 3"),
         (lambda: FactorComposer((3,), (4, 4))(torch.zeros(1, 2)), r"1 indices, 1 numbers.*3 weights.*Got 2"),
         (lambda: FactorComposer((3,), (4, 4))(torch.tensor([[True]])), "Got torch.bool"),

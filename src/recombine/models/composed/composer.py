@@ -29,6 +29,7 @@ from recombine.core.images import image_axes
 Operator = Literal["kernel", "gain", "map"]
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 START = 0.01  # standard deviation of the operators' first deviations from the identity
+SMALLEST_SIDE = 3  # pixels: in a smaller image nothing can move to both sides
 PADDING = 1.5  # side of the Fourier grid, in sides of the image
 PRIMES = (2, 3, 5)  # of sides for which Fourier transforms are quick
 
@@ -122,6 +123,8 @@ class FactorComposer(nn.Module):
         if tuple(images.shape[1:]) != self.image_shape or not len(images):
             expected = ", ".join(map(str, self.image_shape))
             raise InputError(f"Training images have shape (image, {expected}). Got {tuple(images.shape)}.", "images")
+        if not images.isfinite().all():
+            raise InputError("Training images must be finite. Got some that are NaN or infinite.", "images")
         images = images.detach().to(self.start).reshape(len(images), *self.start.shape)
         self.start.copy_(images.median(0).values)
         apart = images - self.start
@@ -214,6 +217,12 @@ def _quick_side(side: int) -> int:
 def _check(sizes: Sequence[int], shape: Sequence[int], terms: int, operators: Sequence[str]) -> None:
     if image_axes(tuple(shape)) is None or min(shape) < 1:
         raise InputError(f"image_shape is (row, column) or (channel, row, column). Got {tuple(shape)}.", "image_shape")
+    if "kernel" in operators and max(shape[-2:]) < SMALLEST_SIDE:
+        raise InputError(
+            f"Kernels need at least {SMALLEST_SIDE} pixels along one axis of the image. Got {shape[-2]} × {shape[-1]}. "
+            "Leave them out: operators=['gain', 'map'].",
+            "operators",
+        )
     if not len(sizes) or min(sizes) < 1:
         raise InputError(f"A composer needs at least one factor with at least one value. Got {list(sizes)}.")
     if terms < 1:
