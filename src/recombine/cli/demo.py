@@ -1,4 +1,4 @@
-"""The command `recombine demo`: a decoder with separate x and y inputs fails on unseen pairs, and two remedies fix it."""
+"""The command `recombine demo`: a decoder with separate inputs x and y fails on unseen pairs; two remedies fix it."""
 
 from __future__ import annotations
 
