@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 from tools.ensure_browser import ADVICE, find_browser
 
-from recombine.report.collect import PARTS, collect
+from recombine.report.collect import collect, page_parts
 from recombine.report.page import write_report
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
@@ -21,7 +21,7 @@ def store(tmp_path_factory):
         RunConfig.parse([*TINY, *more]) for more in (["seed=0"], ["training.examples.single_factor={}"], ["seed=1"])
     ]
     for run in store.train(wanted, progress=False):
-        run.diagnose(parts=PARTS, progress=False)
+        run.diagnose(parts=page_parts(), progress=False)
     return store
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from recombine.report.arrays import Blobs, quantize, restore
+from recombine.report.arrays import Blobs, Block, quantize, restore
 
 numbers = arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 6)), elements=st.floats(-1e6, 1e6))
 
@@ -46,11 +46,11 @@ def test_what_is_no_number_stays_none():
 
 def test_equal_arrays_are_kept_once_and_sizes_add_up():
     blobs = Blobs()
-    first = blobs.add(np.arange(100.0), "a")
-    second = blobs.add(np.arange(100.0), "b")
-    third = blobs.add(np.arange(99.0), "b", bits=16)
+    first = blobs.add(np.arange(100.0), Block("a"))
+    second = blobs.add(np.arange(100.0), Block("b"))
+    third = blobs.add(np.arange(99.0), Block("b"), bits=16)
     assert first["blob"] == second["blob"] != third["blob"]
     assert sum(blobs.sizes.values()) == sum(map(len, blobs.texts.values()))
-    assert set(blobs.sizes) == {"a", "b"}
+    assert set(blobs.sizes) == {Block("a"), Block("b")}
     content = zlib.decompress(base64.b64decode(blobs.texts[third["blob"]]))
     np.testing.assert_allclose(restore(np.frombuffer(content, "<u2"), third), np.arange(99.0), atol=1e-2)

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from recombine.core.errors import InputError, Missing, StoreError
-from recombine.report.collect import PARTS, collect
+from recombine.report.collect import collect, page_parts
 from recombine.report.page import build
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
@@ -73,7 +73,7 @@ def test_a_run_without_a_diagnosis(tmp_path):
     assert (len(found.runs), found.models) == (1, [])
     assert "1 run in" in found.notes[0]
     found = collect([run.path], diagnose=True)
-    assert all(found.models[0].diagnosis[part].computed for part in PARTS)
+    assert all(found.models[0].diagnosis[part].computed for part in page_parts())
     shutil.rmtree(run.path / "diagnosis")
     run.diagnose(parts=["errors"], progress=False)
     assert not collect([run.path]).models[0].diagnosis["outputs"].computed
@@ -85,7 +85,9 @@ def test_diagnosing_again_loses_nothing(tmp_path):
     store = Store(tmp_path / "runs")
     [run] = store.train([RunConfig.parse([*TINY, "training.steps=2"])], progress=False)
     layers = ["in", "layers.1.act", "out"]
-    run.diagnose(parts=[*PARTS, "complexity"], layers=layers, geometry="finite difference", seed=7, progress=False)
+    run.diagnose(
+        parts=[*page_parts(), "complexity"], layers=layers, geometry="finite difference", seed=7, progress=False
+    )
     (run.path / "diagnosis" / "geometry.safetensors").write_bytes(b"")
     notes = collect([run.path]).notes
     assert "geometry" in notes[0]

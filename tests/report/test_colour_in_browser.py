@@ -5,7 +5,7 @@ import pytest
 
 import recombine as rc
 from recombine.diagnostics.parts.superposition import CLASS_MAP, SUM_MAP
-from recombine.report.collect import PARTS, Collected, Model
+from recombine.report.collect import Collected, Model, page_parts
 from recombine.report.page import write_report
 from tests.colour import coloured_task
 from tests.report.screen import pixels, plane_point, until
@@ -17,7 +17,7 @@ CLOSE = 3  # of 255: outputs have 254 levels, finer near 0
 def diagnosed(task, seed=0):
     model = rc.decoders.MLP(task, depth=2, width=12).initialize(seed)
     scene = task.scene
-    return rc.diagnose(model, task.space, task.inputs, task.holdout, target=scene, parts=PARTS, progress=False)
+    return rc.diagnose(model, task.space, task.inputs, task.holdout, target=scene, parts=page_parts(), progress=False)
 
 
 @pytest.fixture(scope="module")

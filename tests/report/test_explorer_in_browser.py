@@ -109,7 +109,7 @@ def test_the_layer_slider(page, diagnoses):
         assert page.locator("#layer-name").inner_text() == name
         maps = [d["geometry"].arrays[f"log_volume/{name}"].reshape(8, 7).T for d in diagnoses.values()]
         for i, values in enumerate(maps):
-            shown = page.locator("canvas[data-map='log10 volume element']").nth(i)
+            shown = page.locator("canvas[data-map='log₁₀ dv']").nth(i)
             assert shown.evaluate("c => [c.width, c.height]") == [8, 7]
             expected = colormaps["viridis"]((values - low) / (high - low))[..., :3] * 255
             found = np.array(shown.evaluate("c => [...c.getContext('2d').getImageData(0, 0, 8, 7).data]"))

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from recombine.report.curves import layer_curves, score_scatter, threshold_point
 from recombine.report.explorer import Group, group_json, grouped
 from recombine.report.facts import overrides, train_command
 from recombine.report.labels import LONGEST, distinct_names, groups_of, names_of, under_given_names
-from recombine.report.page import SCRIPTS, build, check_target, write_report
+from recombine.report.page import build, check_target, script, write_report
 from recombine.runs.config import RunConfig
 
 
@@ -59,9 +60,19 @@ def test_the_page_is_complete_and_asks_for_nothing(report):
 def test_every_script_is_part_of_the_page():
     from importlib.resources import files
 
-    found = {path.name.removesuffix(".js") for path in (files("recombine.report") / "static").iterdir()
-             if path.name.endswith(".js")}  # fmt: skip
-    assert found == set(SCRIPTS)
+    folder = Path(str(files("recombine.report") / "static"))
+    for path in folder.rglob("*.js"):
+        assert path.read_text(encoding="utf-8") in script(), path.name
+
+
+def test_a_parts_tables_are_on_the_page_with_the_meaning_of_their_columns(runs):
+    [group] = data_of(build(collect([runs[0].path])).html)["groups"]
+    tables = {table["name"]: table for table in group["models"][0]["tables"]}
+    found = tables["geometry: layers"]
+    rows = runs[0].diagnosis["geometry"].table("layers")
+    assert found["of"] == len(rows)
+    assert found["rows"][0][found["columns"].index("layer")] == rows[0]["layer"]
+    assert all(found["meanings"])
 
 
 def test_sizes_add_up_and_too_large_a_page_says_what_to_drop(runs, tmp_path):
@@ -74,7 +85,7 @@ def test_sizes_add_up_and_too_large_a_page_says_what_to_drop(runs, tmp_path):
     assert not path.exists()
     small = build(collected, kernel=False, units=0)
     assert small.megabytes < page.megabytes
-    assert not any(block.endswith((", kernel", ", units")) for block in small.sizes)
+    assert not any(block.kind in ("kernels", "tuning") for block in small.sizes)
 
 
 def test_an_output_that_cannot_be_written(runs, tmp_path):
@@ -128,7 +139,7 @@ def test_tables_become_curves_and_points():
             for e in "ab" for s in (0.0, 1.0) for i in range(3)]  # fmt: skip
     [chart] = layer_curves([], [Table("t", rows)])
     assert chart["quantity"] == "probe_ridge_ood"
-    assert chart["title"] == PARTS["probes"].layer_columns["probe_ridge_ood"]
+    assert chart["title"] == PARTS["probes"].layer_columns["probe_ridge_ood"].heading
     assert [s["name"] for s in chart["series"]] == ["a", "b"]
     assert [p["mean"] for p in chart["series"][0]["points"]] == pytest.approx([0.5, 0.6, 0.7])
     row = {"variant": "both", "run": "ab", "seed": 1.0, "id_mse": 1e-5, "ood_mse": 1e-4, "id_l1": 0.0, "ood_l1": 2.0}

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 import recombine as rc
-from recombine.report.collect import PARTS, Collected, Model, collect
+from recombine.report.collect import Collected, Model, collect, page_parts
 from recombine.report.page import build, write_report
 from tests.report.screen import grey, pixels, plane_point, until
 
@@ -41,7 +41,7 @@ def untrained(space, seed, layers=(24, 24, 24), holdout=None):
     model = torch.nn.Sequential(*inner, torch.nn.Linear(sizes[-1], pixels_.numel()), torch.nn.Unflatten(1, pixels_))
     held = rc.holdouts.centre(space, 1, 3, factors=list(space.names[:2])) if holdout is None else holdout
     encode = rc.encodings.OneHot(space)
-    return rc.diagnose(model, space, encode, held, target=scene, parts=PARTS, progress=False)
+    return rc.diagnose(model, space, encode, held, target=scene, parts=page_parts(), progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,7 @@ def many_series(count, depths):
     points = [[{"depth": d, "layer": name, "mean": i + d, "low": None, "high": None, "seeds": 1}
                for d, name in enumerate(["in", *(f"layers.{k}.act" for k in range(depths[i % len(depths)])), "out"])]
               for i in range(count)]  # fmt: skip
-    return [{"quantity": "factorization", "title": "factorization",
+    return [{"quantity": "factorization", "title": "factorization", "highest": 1.0, "cut_below": None,
              "series": [{"name": f"series {i}", "points": p} for i, p in enumerate(points)]}]  # fmt: skip
 
 
@@ -249,7 +249,7 @@ def test_hostile_names_are_shown_as_text(visit, tmp_path):
     held = np.zeros((5, 5), bool)
     held[1:4, 1:4] = True
     found = rc.diagnose(module, space, None, held, target=lambda v: v.repeat(1, 3),
-                        parts=[part for part in PARTS if part != "kernels"], progress=False)  # fmt: skip
+                        parts=[part for part in page_parts() if part != "kernels"], progress=False)  # fmt: skip
     models = [Model(name, found) for name in HOSTILE.values()]
     made = build(Collected(models=models, notes=list(HOSTILE.values())))
     assert "<script>window" not in made.html
@@ -307,7 +307,7 @@ def test_three_factors_have_axes_and_a_slider(visit, tmp_path):
 def test_one_factor_is_a_strip(visit, tmp_path):
     space = rc.FactorSpace(angle=rc.factors.cyclic(360.0, 12))
     found = rc.diagnose(lambda v: torch.cat([v.cos(), v.sin(), v * v], 1), space, holdout=np.arange(12) // 3 == 1,
-                        target=lambda v: torch.cat([v.cos(), v, v], 1), parts=PARTS, progress=False)  # fmt: skip
+                        target=lambda v: torch.cat([v.cos(), v, v], 1), parts=page_parts(), progress=False)  # fmt: skip
     path = tmp_path / "page.html"
     path.write_text(build(Collected(models=[Model("strip", found)])).html, encoding="utf-8")
     page = visit(path)
@@ -338,7 +338,7 @@ def test_a_damaged_array_is_said_and_the_rest_works(visit, tmp_path, report, run
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
     models = data["groups"][0]["models"]
     text = re.sub(rf'id="{models[0]["output"]["blob"]}">[^<]*', f'id="{models[0]["output"]["blob"]}">AAAA', text)
-    text = text.replace(f'id="{models[0]["maps"]["log10 volume element"]["map"]["blob"]}"', 'id="gone"')
+    text = text.replace(f'id="{models[0]["maps"][0]["map"]["blob"]}"', 'id="gone"')
     path = tmp_path / "page.html"
     path.write_text(text, encoding="utf-8")
     page = visit(path)
@@ -347,7 +347,7 @@ def test_a_damaged_array_is_said_and_the_rest_works(visit, tmp_path, report, run
     page.mouse.click(*plane_point(page, 1, 5))
     expected = grey(arrays["output"][7 * 1 + 5], arrays["truth"])
     np.testing.assert_allclose(pixels(page, "canvas[data-model='stripes']")[..., 0], expected, atol=3)
-    assert page.locator("canvas[data-map='log10 volume element']").count() == 1
+    assert page.locator("canvas[data-map='log₁₀ dv']").count() == 1
     assert "not in this file" in page.locator("#inside .gap").first.inner_text()
     assert page.locator(".thumbs button").count() == 16
 

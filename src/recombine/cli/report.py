@@ -65,7 +65,7 @@ def report(
     if open_it:
         typer.launch(output.resolve().as_uri())
     if as_json:
-        blocks = {block: size / 1e6 for block, size in page.sizes.items()}
+        blocks = {str(block): size / 1e6 for block, size in page.sizes.items()}
         show_json({"page": str(output), "mb": page.megabytes, "blocks_mb": blocks, "notes": page.notes,
                    "models": [model.name for model in collected.models]})  # fmt: skip
         return

@@ -35,7 +35,7 @@ def _text(value: Any) -> str:
 
 def _table(diagnosis: Diagnosis) -> list[list[str]]:
     rows = by_layer(diagnosis)
-    headings = {key: text for part in _known_parts(diagnosis) for key, text in part.layer_columns.items()}
+    headings = {key: one.heading for part in _known_parts(diagnosis) for key, one in part.layer_columns.items()}
     columns = [key for key in headings if any(key in row for row in rows)]
     if not columns:
         return []

@@ -11,22 +11,21 @@
             return PartResult(self.name, {"cells": rows})
 
 A built-in part is a module of `recombine.diagnostics.parts`, found by being there; a plug-in's part joins by being
-registered. Both appear in `diagnose`, in the files, in summaries, on the command line and on the page.
+registered. Both appear in `diagnose`, in the files, in summaries, on the command line and on the page. A part that
+wants a panel of its own on the page implements `panel` and has a script in `recombine/report/static/panels`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
 
 from recombine.core.catalogue import Catalogue
 from recombine.core.errors import InputError
 from recombine.diagnostics.findings import PartResult
+from recombine.diagnostics.page_content import LayerColumn, Packer, PageContent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,21 +47,6 @@ class Need(StrEnum):
     DERIVATIVES = "derivatives"  # of activations by factors, exact or by differences
 
 
-@dataclass(frozen=True, eq=False)
-class PageContent:
-    """What the page shows of a part.
-
-    Attributes:
-        tables: Names of the tables to show.
-        maps: Title → numbers over the grid, (cell,) or (layer, cell), NaN where there is none.
-        classes: Title of a map (cell,) whose numbers are indices of classes → the names of these.
-    """
-
-    tables: tuple[str, ...] = ()
-    maps: dict[str, np.ndarray] = field(default_factory=dict)
-    classes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-
 class Part(ABC):
     """One part of a diagnosis. A subclass sets the class attributes and implements `compute`.
 
@@ -72,7 +56,9 @@ class Part(ABC):
         on_request: Whether it is computed only if it is named, and not among all parts.
         needs: What it cannot be computed without.
         tables: Table → column → meaning, the main table first.
-        layer_columns: Columns that it adds to the overview by layer → their heading.
+        layer_columns: Columns that it adds to the overview by layer.
+        on_page: Whether `recombine report --diagnose` computes it for the page.
+        panel_items: How many items (units, cells) its own panel on the page shows at most; 0 if it has no panel.
     """
 
     name: ClassVar[str]
@@ -80,7 +66,9 @@ class Part(ABC):
     on_request: ClassVar[bool] = False
     needs: ClassVar[frozenset[Need]] = frozenset()
     tables: ClassVar[Mapping[str, Columns]] = {}
-    layer_columns: ClassVar[Mapping[str, str]] = {}
+    layer_columns: ClassVar[Mapping[str, LayerColumn]] = {}
+    on_page: ClassVar[bool] = True
+    panel_items: ClassVar[int] = 0
 
     @abstractmethod
     def compute(self, inputs: DiagnosisInputs) -> PartResult:
@@ -113,6 +101,10 @@ class Part(ABC):
     def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
         """What the page shows; the main table unless overridden."""
         return PageContent(tuple(result.tables)[:1])
+
+    def panel(self, result: PartResult, diagnosis: Diagnosis, pack: Packer, most: int) -> Any:
+        """The JSON that a script of the page draws this part's own panel from, with at most so many items."""
+        return None
 
 
 PARTS = Catalogue[Part]("part", "recombine.diagnostics.parts")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from recombine.diagnostics.findings import json_able
-from recombine.report.arrays import Blobs
+from recombine.report.arrays import Blobs, Block
 
 # The results of the paper that show a claim, for files that do not name them.
 RESULTS = {
@@ -35,7 +35,7 @@ def claims_json(
     for (folder, name), content in figures.items():
         known = name if counts[name] == 1 else f"{folder}/{name}"
         if content.startswith(b"\x89PNG\r\n\x1a\n") and content.endswith(b"IEND\xaeB`\x82"):
-            kept[known] = blobs.add_bytes(content, "figures")
+            kept[known] = blobs.add_bytes(content, Block("figures"))
             names.setdefault(folder, {})[name] = known
         else:
             notes.append(f"The figure {known} is damaged and is not shown.")

@@ -19,22 +19,13 @@ from recombine.core.files import inside, read_plain, read_plain_json
 from recombine.core.tables import from_csv
 from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.diagnosis_files import MAIN
-from recombine.diagnostics.part import PARTS as ALL_PARTS
+from recombine.diagnostics.part import PARTS
 from recombine.report.labels import name_runs
 from recombine.runs.damage import damage_lines
 from recombine.runs.layout import RUN_ID
 from recombine.runs.store import Store
 from recombine.runs.stored import StoredRun
 
-PARTS = (
-    "outputs",
-    "errors",
-    "superposition",
-    "kernels",
-    "geometry",
-    "probes",
-    "tuning",
-)  # the parts that the page shows
 MOST_TABLE_BYTES = 2**24
 ACCEPTED = (
     "a run's directory or id, a run store, a folder with a diagnosis, or one with tables (table.csv, tables/*.csv) "
@@ -263,25 +254,27 @@ def _loaded_of(run: StoredRun) -> Diagnosis:
         ) from error
 
 
-def _diagnosed(run: StoredRun) -> Diagnosis:
-    """The run's diagnosis with all parts of the page.
+def page_parts() -> list[str]:
+    """The parts that the page shows, in their order."""
+    return [name for name, part in PARTS.items() if part.on_page and not part.on_request]
 
-    If parts are missing, the diagnosis is computed again with its old settings and all of its old parts, so that no
-    result is lost.
-    """
-    folder = run.path / "diagnosis"
+
+def _diagnosed(run: StoredRun) -> Diagnosis:
+    """The run's diagnosis with all parts of the page. One that lacks some of them is made again with the settings it
+    had, and with every part that it held, so that nothing computed before is lost."""
+    folder, wanted = run.path / "diagnosis", page_parts()
     if not (folder / MAIN).is_file():
-        return run.diagnose(parts=PARTS)
+        return run.diagnose(parts=wanted)
     try:
         found = run.load_diagnosis(partial=True)
-    except StoreError:  # the files show which parts there were
-        held = {part for part in ALL_PARTS if next(folder.glob(f"{part}[-.]*"), None) is not None}
-        return run.diagnose(parts=[part for part in ALL_PARTS if part in held or part in PARTS])
-    if all(_kept(found, part) for part in PARTS):
+    except StoreError:  # which parts there were is seen by their files
+        held = {part for part in PARTS if next(folder.glob(f"{part}[-.]*"), None) is not None}
+        return run.diagnose(parts=[part for part in PARTS if part in held or part in wanted])
+    if all(_kept(found, part) for part in wanted):
         return found
-    chosen = {part for part in ALL_PARTS if found[part].state is not Missing.NOT_REQUESTED}
+    chosen = {part for part in PARTS if found[part].state is not Missing.NOT_REQUESTED}
     return run.diagnose(
-        parts=[part for part in ALL_PARTS if part in chosen or part in PARTS],
+        parts=[part for part in PARTS if part in chosen or part in wanted],
         geometry=found["geometry"].facts.get("methods", ["exact"]),
         draws=found["draws"].facts.get("draws", 1),
         **found.facts["request"],

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from recombine.diagnostics.overview import by_layer
+from recombine.diagnostics.page_content import LayerColumn
 from recombine.diagnostics.part import PARTS
 from recombine.report.collect import Model, Table
 from recombine.report.labels import distinct_names, groups_of, told, under_given_names
@@ -22,9 +23,9 @@ OF_A_LAYER = ("layer", "name", "kind")  # columns that identify the layer of a r
 SHOWN_ROWS = 300
 
 
-def quantities() -> dict[str, str]:
-    """The quantities drawn by layer in diagnoses and tables: the columns that the parts declare, with headings."""
-    return {column: heading for part in PARTS.values() for column, heading in part.layer_columns.items()}
+def quantities() -> dict[str, LayerColumn]:
+    """What is drawn by layer, in diagnoses and in tables: the columns that the parts name."""
+    return {name: column for part in PARTS.values() for name, column in part.layer_columns.items()}
 
 
 def layer_curves(models: Sequence[Model], tables: Iterable[Table]) -> list[dict[str, Any]]:
@@ -50,10 +51,12 @@ def layer_curves(models: Sequence[Model], tables: Iterable[Table]) -> list[dict[
     return [
         {
             "quantity": quantity,
-            "title": title,
+            "title": column.heading,
+            "highest": column.highest,
+            "cut_below": column.cut_below,
             "series": [{"name": name, "points": _points(found)} for name, found in values[quantity].items()],
         }
-        for quantity, title in titles.items()
+        for quantity, column in titles.items()
         if quantity in values
     ]
 
@@ -150,6 +153,7 @@ def threshold_points(tables: Iterable[Table]) -> list[dict[str, Any]]:
     """Tables of data-efficiency thresholds: one row per N (`side`) and seed with the `examples` that sufficed."""
     return [
         {"series": str(row.get("kind", table.name)), "n": row["side"], "samples": row["examples"],
+         "power": _expected_power(row),
          "seed": row.get("seed"), "run": row.get("run")}
         for table in tables if table.rows and {"side", "examples", "reached"} <= set(table.rows[0])
         for row in table.rows
@@ -157,10 +161,15 @@ def threshold_points(tables: Iterable[Table]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def _expected_power(row: Mapping[str, Any]) -> int:
+    """The exponent of N that the paper expects: 1 if single-factor scenes are among the examples, 3 otherwise."""
+    return 1 if row["examples"] > row.get("bumps", row["examples"]) else 3
+
+
 def plain_tables(tables: Iterable[Table]) -> list[dict[str, Any]]:
     """The tables themselves; only the first rows of long ones."""
     return [
         {"name": table.name, "columns": list(table.rows[0]) if table.rows else [], "of": len(table.rows),
-         "rows": [list(row.values()) for row in table.rows[:SHOWN_ROWS]]}
+         "rows": [list(row.values()) for row in table.rows[:SHOWN_ROWS]], "meanings": None}
         for table in tables
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The explorer's view of each model: outputs, scores, maps by layer, and sampled units.
+"""What the explorer shows of each model: outputs, scores, and what the parts of its diagnosis show.
 
 Models that can be compared cell by cell (same factors, hold-out and truth) form a group.
 """
@@ -6,9 +6,9 @@ Models that can be compared cell by cell (same factors, hold-out and truth) form
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,17 @@ from jaxtyping import Bool, Float
 
 from recombine.core.errors import Missing, StoreError
 from recombine.core.factors import FactorSpace
-from recombine.core.images import Tone, as_pictures, image_axes, tone_of
+from recombine.core.images import Tone, image_axes, tone_of
 from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.findings import PartResult
-from recombine.diagnostics.part import PARTS, PageContent
-from recombine.report.arrays import Blobs, Curve
+from recombine.diagnostics.page_content import PageContent
+from recombine.diagnostics.part import PARTS, Columns
+from recombine.report.arrays import Blobs, Block, BlockPacker
 from recombine.report.collect import Model
-from recombine.report.memories import memories_json
-from recombine.scoring.scores import axis_label, on_log_scale
+from recombine.scoring.scores import axis_label, on_log_scale, short_label
 
 Contents = Mapping[str, PageContent]  # by part
-UNITS = 64  # shown per layer, of the 128 that a diagnosis stores
+SHOWN_ROWS = 60  # of a part's table
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,13 +122,10 @@ def grouped(models: Sequence[Model]) -> list[Group]:
     return [group for _, found in groups for group in found.values()]
 
 
-def group_json(group: Group, blobs: Blobs, *, units: int = UNITS, kernel: Any = None) -> dict[str, Any]:
-    """A group for the page. `kernel(model, blobs)` describes the kernel view of a model; None omits it."""
-    truth = group.truth
-    models = [model_json(model, blobs, units) for model in group.models]
-    if kernel is not None:
-        models = [given | {"kernel": kernel(model, blobs)} for given, model in zip(models, group.models)]
-    gone = ~group.available
+def group_json(group: Group, blobs: Blobs, most: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """A group for the page. `most` says of parts how many items their panels show; 0 leaves a panel out."""
+    truth, gone = group.truth, ~group.available
+    split, true_images = (BlockPacker(blobs, Block(kind)) for kind in ("hold-out", "truth"))
     return {
         "title": group.title,
         "start": group.start,
@@ -138,89 +135,83 @@ def group_json(group: Group, blobs: Blobs, *, units: int = UNITS, kernel: Any = 
             {"name": name, "size": f.size, "kind": f.kind, "labels": list(f.labels), "step": f.step}
             for name, f in group.space.factors.items()
         ],
-        "held": blobs.add(group.held.astype(float), "hold-out"),
-        "gone": blobs.add(gone.astype(float), "hold-out") if gone.any() else None,
-        "truth": None if truth is None else blobs.add(pictures(truth), "truth", curve="root"),
-        "models": models,
+        "held": split.add(group.held.astype(float)),
+        "gone": split.add(gone.astype(float)) if gone.any() else None,
+        "truth": None if truth is None else true_images.add_pictures(truth),
+        "models": [model_json(model, blobs, most or {}) for model in group.models],
     }
 
 
-def pictures(outputs: Float[np.ndarray, "cell ..."]) -> Float[np.ndarray, "cell ..."]:
-    """Outputs in the page's layout: (cell, row, column), (cell, row, column, colour), or (cell, n) for vectors."""
-    found = as_pictures(outputs)
-    return outputs.reshape(len(outputs), -1) if found is None else found
-
-
-def model_json(model: Model, blobs: Blobs, units: int = UNITS) -> dict[str, Any]:
-    """One model for the page. `missing` lists absent parts with the reason."""
-    diagnosis, block = model.diagnosis, f"model {model.name!r}"
-    diagnosis, contents = _contents(diagnosis)
-    parts = {name: diagnosis[name] for name in ("outputs", "errors", "superposition", "geometry", "probes", "tuning")}
-    content: dict[str, Any] = {
+def model_json(model: Model, blobs: Blobs, most: Mapping[str, int]) -> dict[str, Any]:
+    """One model for the page; `missing` says what is not there, and why."""
+    diagnosis, contents, panels = _contents(model, blobs, most)
+    maps = BlockPacker(blobs, Block("maps", model.name))
+    outputs = _outputs(model)
+    return {
         "name": model.name,
         "run": None if model.run is None else model.run.id,
         "verdict": {"kind": diagnosis.verdict.kind, "explanation": diagnosis.verdict.explanation},
         "layers": list(diagnosis.layers),
-        "missing": {name: part.reason for name, part in parts.items() if not part.computed},
-        "landscapes": landscapes(model, contents, blobs, f"{block}, maps"),
-        "maps": layer_maps(diagnosis, contents, blobs, f"{block}, maps"),
+        "missing": {name: diagnosis[name].reason for name in PARTS if not diagnosis[name].computed},
+        "landscapes": landscapes(model, contents, maps),
+        "maps": layer_maps(diagnosis, contents, maps),
+        "tables": part_tables(diagnosis, contents),
+        "panels": panels,
+        "output": None if outputs is None else BlockPacker(blobs, Block("outputs", model.name)).add_pictures(outputs),
     }
-    if parts["outputs"].computed:
-        content["output"] = blobs.add(pictures(parts["outputs"].arrays["output"]), f"{block}, outputs", curve="root")
-    if parts["superposition"].computed:
-        alone = parts["superposition"].by_layer("mean codes")
-        if set(alone) == set(diagnosis.space.names):
-            content["alone"] = [
-                blobs.add(pictures(alone[name]), f"{block}, superposition", bits=16, curve="root")
-                for name in diagnosis.space.names
-            ]
-        else:
-            missing = parts["superposition"].missing.get("input side")
-            content["missing"]["input side"] = missing.reason if missing else "its files contain none"
-        content["memories"] = memories_json(parts["superposition"], blobs, f"{block}, memories")
-    if parts["tuning"].computed:
-        content["units"] = _units(diagnosis, blobs, f"{block}, units", units)
-    return content
 
 
-def _contents(diagnosis: Diagnosis) -> tuple[Diagnosis, Contents]:
-    """The page's content of each part. A part of a foreign file whose numbers do not fit the diagnosis is missing."""
-    contents, parts = {}, dict(diagnosis.parts)
-    for name in PARTS:
-        if diagnosis[name].computed:
-            try:
-                contents[name] = PARTS[name].page(diagnosis[name], diagnosis)
-            except (LookupError, TypeError, ValueError) as error:
-                reason = f"its numbers cannot be shown ({type(error).__name__})"
-                parts[name] = PartResult.absent(name, Missing.NOT_APPLICABLE, reason)
-    return replace(diagnosis, parts=parts), contents
+def _contents(
+    model: Model, blobs: Blobs, most: Mapping[str, int]
+) -> tuple[Diagnosis, dict[str, PageContent], dict[str, Any]]:
+    """What the page shows of each part. A part of foreign files whose numbers do not fit the diagnosis is damaged."""
+    diagnosis = model.diagnosis
+    contents, panels, parts = {}, {}, dict(diagnosis.parts)
+    for name, part in PARTS.items():
+        if not diagnosis[name].computed:
+            continue
+        items = most.get(name, part.panel_items)
+        try:
+            contents[name] = part.page(diagnosis[name], diagnosis)
+            if part.panel_items and items:
+                pack = BlockPacker(blobs, Block(name, model.name))
+                panels[name] = part.panel(diagnosis[name], diagnosis, pack, items)
+        except (LookupError, TypeError, ValueError) as error:
+            reason = f"its numbers do not fit the rest of the diagnosis ({type(error).__name__}: {error})"
+            parts[name] = PartResult.absent(name, Missing.DAMAGED, reason)
+            contents.pop(name, None)
+    return replace(diagnosis, parts=parts), contents, panels
 
 
-def landscapes(model: Model, contents: Contents, blobs: Blobs, block: str) -> dict[str, Any]:
-    """Numbers over the grid with their means over ID and OOD cells.
-
-    These are the run's metrics, or the error of the diagnosis, followed by the per-cell numbers of other parts.
-    """
+def landscapes(model: Model, contents: Contents, pack: BlockPacker) -> dict[str, Any]:
+    """Numbers over the grid, with their means over ID and OOD cells: a run's metrics, or the diagnosis's error, then
+    what other parts have one number per cell of."""
     found = {
-        name: _landscape(model, column, axis_label(name), log=on_log_scale(name))
+        name: _landscape(model, column, axis_label(name), short=short_label(name), log=on_log_scale(name))
         for name, column in _scores(model).items()
     }
     for name, content in contents.items():
-        for title, values in content.maps.items():
-            if values.ndim == 1 and name != "errors":
-                found[f"{name}: {title}"] = _landscape(model, values, title, classes=content.classes.get(title))
-    return {name: about | {"map": blobs.add(values, block, bits=16, curve="log" if about["log"] else "linear")}
+        for one in content.maps:
+            if one.values.ndim == 1:
+                found[f"{name}: {one.title}"] = _landscape(model, one.values, one.title, classes=one.classes)
+    return {name: about | {"map": pack.add(values, bits=16, curve="log" if about["log"] else "linear")}
             for name, (about, values) in found.items()}  # fmt: skip
 
 
 def _landscape(
-    model: Model, values: np.ndarray, label: str, *, log: bool = False, classes: Sequence[str] | None = None
+    model: Model,
+    values: np.ndarray,
+    label: str,
+    *,
+    short: str = "",
+    log: bool = False,
+    classes: Sequence[str] = (),
 ) -> tuple[dict[str, Any], Float[np.ndarray, " cell"]]:
     """The page's description of numbers over the grid, and the numbers at existing cells."""
     held, available = _held(model.diagnosis), _available(model.diagnosis)
     splits = {} if classes else {"id": available & ~held, "ood": available & held}
     means = {split: float(np.mean(values[mask])) for split, mask in splits.items() if mask.any()}
-    about = {"label": label, "log": log, "means": means, "classes": None if classes is None else list(classes)}
+    about = {"label": label, "short": short or label, "log": log, "means": means, "classes": list(classes) or None}
     return about, np.where(available, values, np.nan)
 
 
@@ -235,42 +226,30 @@ def _scores(model: Model) -> dict[str, Float[np.ndarray, " cell"]]:
     return {"mse": errors.arrays["mse"]} if errors.computed else {}
 
 
-def layer_maps(diagnosis: Diagnosis, contents: Contents, blobs: Blobs, block: str) -> dict[str, Any]:
-    """Map titles to numbers (layer, cell), with the part they belong to."""
+def layer_maps(diagnosis: Diagnosis, contents: Contents, pack: BlockPacker) -> list[dict[str, Any]]:
+    """Numbers (layer, cell), with what the page says about them and the part that they are of."""
     available = _available(diagnosis)
-    found: dict[str, Any] = {}
+    return [
+        {"part": name, "title": one.title, "factor": one.factor, "about": one.about, "limits": one.limits,
+         "least_steps": one.least_steps,
+         "map": pack.add(np.where(available, one.values, np.nan), bits=16, curve=one.curve)}
+        for name, content in contents.items() for one in content.maps if one.values.ndim == 2
+    ]  # fmt: skip
+
+
+def part_tables(diagnosis: Diagnosis, contents: Contents) -> list[dict[str, Any]]:
+    """The tables that parts show, with the meaning of every column; the first rows of long ones."""
+    found = []
     for name, content in contents.items():
-        curve: Curve = "root" if name == "probes" else "linear"
-        for title, values in content.maps.items():
-            if values.ndim == 2:
-                known = np.where(available, values, np.nan)
-                found[title] = {"part": name, "map": blobs.add(known, block, bits=16, curve=curve)}
+        for table in content.tables:
+            rows = diagnosis[name].tables.get(table, [])
+            columns = list(rows[0]) if rows else []
+            meanings = [meaning_of(PARTS[name].tables.get(table, {}), column) for column in columns]
+            found.append({"name": f"{name}: {table}", "columns": columns, "meanings": meanings, "of": len(rows),
+                          "rows": [[row.get(column) for column in columns] for row in rows[:SHOWN_ROWS]]})  # fmt: skip
     return found
 
 
-def _units(diagnosis: Diagnosis, blobs: Blobs, block: str, most: int) -> dict[str, Any]:
-    """Map layers to the maps of some of their units, each with its own scale, and their properties."""
-    tuning, found = diagnosis["tuning"], {}
-    if "sampled" not in tuning.tables:
-        return {}
-    maps = tuning.by_layer("sampled maps")
-    for name in diagnosis.layers:
-        rows = [row for row in tuning.table("sampled") if row["layer"] == name]
-        if not rows or name not in maps or most < 1:
-            continue
-        kept = sorted(range(len(rows)), key=lambda i: -_known(rows[i]["variance"]))[:most]
-        kept.sort(key=lambda i: rows[i]["unit"])
-        found[name] = {
-            "maps": blobs.add(maps[name].reshape(len(rows), -1)[kept], block, by_row=True),
-            "of": rows[0]["of_units"],
-            **{key: [_short(rows[i][key]) for i in kept] for key in ("unit", "stripe", "bump", "variance")},
-        }
-    return found
-
-
-def _known(value: int | float) -> int | float:
-    return -math.inf if math.isnan(value) else value
-
-
-def _short(value: int | float) -> int | float | None:
-    return value if isinstance(value, int) else None if math.isnan(value) else float(f"{value:.4g}")
+def meaning_of(columns: Columns, column: str) -> str:
+    """The meaning of a column, also of one that belongs to a family such as `length_*`."""
+    return next((meaning for name, meaning in columns.items() if fnmatchcase(column, name)), "")

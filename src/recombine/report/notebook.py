@@ -9,7 +9,6 @@ from html import escape
 from recombine.core.errors import InputError
 from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.report.collect import Collected, Model
-from recombine.report.explorer import UNITS
 from recombine.report.page import Page, build
 
 HEIGHT = 900
@@ -39,17 +38,17 @@ class Explorer:
 
 def explore(
     *diagnoses: Diagnosis | Mapping[str, Diagnosis],
-    units: int = UNITS,
+    units: int | None = None,
     kernel: bool = True,
     height: int = HEIGHT,
 ) -> Explorer:
     """Explore the factor plane of one or more diagnosed models in a notebook.
 
     Args:
-        *diagnoses: Diagnoses, or one mapping of names to diagnoses.
-        units: Maximum number of units per layer in the unit browser.
-        kernel: Whether to show Gram matrices.
-        height: Height of the frame in pixels.
+        *diagnoses: Diagnoses, or one mapping of names to them.
+        units: Units per layer in the unit browser; 64 unless given.
+        kernel: Show Gram matrices.
+        height: Of the frame, in pixels.
 
     Example:
         >>> rc.explore({"baseline": first.diagnosis, "stripes": second.diagnosis})  # doctest: +SKIP

@@ -19,24 +19,30 @@ import recombine
 from recombine.core.errors import DamagedError, InputError, StoreError
 from recombine.core.files import write_text
 from recombine.diagnostics.findings import json_able
-from recombine.report.arrays import Blobs
+from recombine.report.arrays import Blobs, Block
 from recombine.report.claims import claims_json
 from recombine.report.collect import Collected, Model
 from recombine.report.curves import layer_curves, plain_tables, score_scatter, threshold_points
-from recombine.report.explorer import UNITS, Group, group_json, grouped
+from recombine.report.explorer import Group, group_json, grouped
 from recombine.report.facts import facts_json
-from recombine.report.kernel import kernel_json
 from recombine.report.verdicts import verdicts_over_seeds
 
 MODELS = 5
 TRUSTED = "recombine"  # name of the script's Trusted Types policy
 MAX_MB = 20.0
 MAPS = {"magma": "magma", "viridis": "viridis", "cividis": "cividis", "difference": "RdBu_r", "grey": "gray"}
-SCRIPTS = (
-    "base", "save", "arrays", "colour", "state", "plane", "pictures", "memories", "explorer", "layers", "units",
-    "kernel", "charts", "claims", "facts", "main",
-)  # fmt: skip
-LIBRARIES = (("d3.min.js", "LICENSE-d3"), ("plot.umd.min.js", "LICENSE-plot"))  # the chart libraries
+SHARED = (
+    "base",
+    "save",
+    "arrays",
+    "colour",
+    "state",
+    "plane",
+    "pictures",
+    "memories",
+    "tables",
+)  # used by panels
+LIBRARIES = (("d3.min.js", "LICENSE-d3"), ("plot.umd.min.js", "LICENSE-plot"))  # what draws the charts
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Page:
     """A page as text, with the size of each of its blocks in bytes and notes about what was left out."""
 
     html: str
-    sizes: dict[str, int]
+    sizes: dict[Block, int]
     notes: list[str]
 
     @property
@@ -83,7 +89,7 @@ def _built(
     collected: Collected,
     *,
     models: int = MODELS,
-    units: int = UNITS,
+    units: int | None = None,
     kernel: bool = True,
     figures: bool = True,
     embedded: bool = False,
@@ -92,16 +98,17 @@ def _built(
 
     Args:
         collected: See `recombine.report.collect`.
-        models: Maximum number of models found in stores that the explorer shows; models named by the user are always
-            shown.
-        units: Maximum number of units per layer.
-        kernel: Whether to show Gram matrices.
-        figures: Whether to show the figures of claims.
-        embedded: Whether to include only the explorer and the kernel view, for a notebook.
+        models: How many models found in stores the explorer shows at most; models named by the user always are.
+        units: How many units per layer; 64 unless given.
+        kernel: Show Gram matrices.
+        figures: Show figures of claims.
+        embedded: Only the explorer and the kernel view, for a notebook.
     """
     blobs = Blobs()
     chosen, left_out = _choose(collected.models, models)
     groups = grouped(chosen)
+    most = {} if units is None else {"tuning": units}
+    most |= {} if kernel else {"kernels": 0}
     claims, notes = claims_json(collected.claims, collected.figures if figures else {}, blobs)
     notes = [*collected.notes, *notes, *left_out]
     given = {model.run.id: model.name for model in collected.models if model.run is not None and model.named}
@@ -116,9 +123,8 @@ def _built(
         "embedded": embedded,
         "notes": notes,
         "maps": _colour_maps(),
-        "groups": _titled(
-            [group_json(group, blobs, units=units, kernel=kernel_json if kernel else None) for group in groups]
-        ),
+        "groups": _titled([group_json(group, blobs, most) for group in groups]),
+        "left_out": [part for part, items in most.items() if not items],
         "over_seeds": [
             {"name": name, "kind": verdict.kind, "explanation": verdict.explanation}
             for name, verdict in verdicts_over_seeds(collected.models)
@@ -126,13 +132,13 @@ def _built(
         "curves": curves,
         "claims": claims,
         "runs": facts_json(collected.runs, given),
-        "footer": _footer(groups, units),
-        "vendor": blobs.add_bytes(_libraries(), "chart library") if any(curves.values()) else None,
+        "footer": _footer(groups),
+        "vendor": blobs.add_bytes(_libraries(), Block("chart library")) if any(curves.values()) else None,
     }
     data = _escaped(content)
     html = _assembled(data, blobs, [script(), *([_libraries().decode()] if content["vendor"] else [])])
-    sizes = {**blobs.sizes, "names and tables": len(data)}
-    sizes["script and style"] = len(html.encode()) - sum(sizes.values())
+    sizes = {**blobs.sizes, Block("names and tables"): len(data)}
+    sizes[Block("script and style")] = len(html.encode()) - sum(sizes.values())
     return Page(html, sizes, notes)
 
 
@@ -168,9 +174,9 @@ def _too_large(page: Page, max_mb: float) -> str:
     blocks = "\n".join(f"  {size / 1e6:6.2f} MB  {block}" for block, size in largest[:12])
     rest = sum(size for _, size in largest[12:])
     blocks += f"\n  {rest / 1e6:6.2f} MB  {len(largest) - 12} smaller blocks" if rest else ""
-    drops = [(", kernel", "--no-kernel"), (", units", "--units 0"), ("figures", "--no-figures")]
-    ways = [f"{way} saves {saved / 1e6:.2f} MB" for word, way in drops
-            if (saved := sum(size for block, size in page.sizes.items() if block.endswith(word)))]  # fmt: skip
+    drops = {"kernels": "--no-kernel", "tuning": "--units 0", "figures": "--no-figures"}
+    ways = [f"{way} saves {saved / 1e6:.2f} MB" for kind, way in drops.items()
+            if (saved := sum(size for block, size in page.sizes.items() if block.kind == kind))]  # fmt: skip
     return (
         f"The page would take {page.megabytes:.2f} MB, more than --max-mb {max_mb:g}:\n{blocks}\n"
         f"{'; '.join([*ways, 'or give fewer models'])}, or raise --max-mb. Nothing was written."
@@ -215,14 +221,14 @@ def _headline(groups: Sequence[Group], collected: Collected) -> str:
     return " · ".join(said)
 
 
-def _footer(groups: Sequence[Group], units: int) -> list[str]:
-    about = [f"Made by recombine {recombine.__version__}. This file is self-contained: it makes no network requests."]
+def _footer(groups: Sequence[Group]) -> list[str]:
+    about = [f"Made by recombine {recombine.__version__}. This file is complete: it requests nothing from any network."]
     if groups:
         about.append(
-            "Numbers on this page are rounded: outputs to 254 levels, which are finer near 0 (within 0.4 % of the "
-            f"largest brightness); maps to 65 534 levels; similarities and units to 254 levels, with up to {units} of "
-            "the sampled units per layer. The diagnosis files contain the full precision. Brightness is shown as its "
-            "square root on a dark background; colours are unchanged."
+            "Numbers on this page are rounded: outputs to 254 levels, finer near 0 (each within 0.4 % of the largest "
+            "brightness); maps to 65 534 levels; units and similarities to "
+            "254 levels. The diagnosis files hold them in full. Brightness is shown as its square root "
+            "on a dark ground; colours are shown as they are."
         )
     return about
 
@@ -255,9 +261,14 @@ def _escaped(content: Any) -> str:
 
 
 def script() -> str:
-    """The page's own script: its files joined in one scope."""
+    """The page's own script: its files joined in a scope of their own.
+
+    Every file in `panels` adds a panel, in the order of the file names.
+    """
     folder = files("recombine.report") / "static"
-    joined = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    panels = sorted((file for file in (folder / "panels").iterdir() if file.name.endswith(".js")), key=lambda f: f.name)
+    found = [*(folder / f"{name}.js" for name in SHARED), *panels, folder / "main.js"]
+    joined = "\n".join(file.read_text(encoding="utf-8") for file in found)
     return f'"use strict";\n{{\n{joined}}}\n'
 
 

@@ -228,6 +228,12 @@ def axis_label(name: str) -> str:
     return f"{metric.label} ({metric.unit})" if metric.unit else metric.label
 
 
+def short_label(name: str) -> str:
+    """What a metric is called where there is little room."""
+    short = METRICS[name].short if name in METRICS else ""
+    return short or name.replace("_", " ")
+
+
 def on_log_scale(name: str) -> bool:
     """Whether figures use a log scale for a metric."""
     return name in METRICS and METRICS[name].log

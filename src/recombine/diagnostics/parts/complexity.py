@@ -25,6 +25,7 @@ from recombine.diagnostics.numerics.partial_factorization import (
     grouping_of,
     partial_factorization,
 )
+from recombine.diagnostics.page_content import LayerColumn
 from recombine.diagnostics.part import PARTS, LayerPart
 from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.style import new_figure
@@ -81,7 +82,8 @@ class Complexity(LayerPart):
             "tv_of_one": "Total variation distance from a single product.",
         },
     }
-    layer_columns: ClassVar = {"single_factor": "single-factor share", "grouping": "grouping"}
+    layer_columns: ClassVar = {"single_factor": LayerColumn("single-factor share"), "grouping": LayerColumn("grouping")}
+    on_page = False
 
     def study(self, layer: LayerActivations, inputs: DiagnosisInputs) -> PartResult:
         inputs.check_complete("Partial factorization")

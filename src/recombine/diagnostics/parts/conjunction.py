@@ -14,7 +14,8 @@ from recombine.core.statistics import median
 from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.inputs import DiagnosisInputs
 from recombine.diagnostics.numerics.conjunction import conjunction_scores
-from recombine.diagnostics.part import PARTS, Need, PageContent, Part
+from recombine.diagnostics.page_content import PageContent, PageMap
+from recombine.diagnostics.part import PARTS, Need, Part
 from recombine.plotting.style import COLOURS, new_figure
 
 if TYPE_CHECKING:
@@ -75,13 +76,14 @@ class ConjunctionPart(Part):
         )
 
     def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
-        maps = {}
+        maps = []
         titles = {"additive": "cosine with the sum of single-factor scenes", "composed": "cosine with the true scene"}
         for name, title in titles.items():
-            maps[title] = np.full(len(diagnosis.space), np.nan)
+            values = np.full(len(diagnosis.space), np.nan)
             for row in result.table("cells"):
-                maps[title][row["cell"]] = row[name]
-        return PageContent(("summary",), maps)
+                values[row["cell"]] = row[name]
+            maps.append(PageMap(title, values))
+        return PageContent(("summary",), tuple(maps))
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
         """Both cosines of every OOD cell."""

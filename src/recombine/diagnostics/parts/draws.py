@@ -23,7 +23,8 @@ from recombine.diagnostics.inputs import NO_HOLDOUT, DiagnosisInputs
 from recombine.diagnostics.model.grid_activations import collect
 from recombine.diagnostics.model.layers import OUT
 from recombine.diagnostics.numerics.grids import cells_per_block
-from recombine.diagnostics.part import PARTS, PageContent, Part
+from recombine.diagnostics.page_content import PageContent, PageMap
+from recombine.diagnostics.part import PARTS, Part
 from recombine.diagnostics.verdict.judge import judge
 from recombine.diagnostics.verdict.verdict import Verdict
 from recombine.plotting.images import show_output
@@ -113,7 +114,7 @@ class Draws(Part):
         return f"{told}; spread over draws relative to the truth's variance: {shares}"
 
     def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
-        return PageContent(("draws", "spread"), {"spread over draws": result.arrays["spread"]})
+        return PageContent(("draws", "spread"), (PageMap("spread over draws", result.arrays["spread"]),))
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
         """The spread over the plane; for a few unseen cells the truth, one draw, the mean and the deviation."""

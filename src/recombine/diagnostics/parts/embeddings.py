@@ -39,6 +39,7 @@ class Embeddings(LayerPart):
 
     name = "embeddings"
     order = 90
+    on_page = False
     tables: ClassVar = {
         "layers": {
             "layer": "Name of the layer.",

@@ -12,7 +12,8 @@ from recombine.diagnostics.drawing import map_over_grid
 from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.inputs import DiagnosisInputs
 from recombine.diagnostics.numerics.grids import cells_per_block
-from recombine.diagnostics.part import PARTS, Need, PageContent, Part
+from recombine.diagnostics.page_content import PageContent
+from recombine.diagnostics.part import PARTS, Need, Part
 from recombine.plotting.grids import landscape
 from recombine.plotting.style import new_figure
 
@@ -64,7 +65,7 @@ class Errors(Part):
         return f"mean squared error: {', '.join(errors)}"
 
     def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
-        return PageContent(("errors",), {"mean squared error": result.arrays["mse"]})
+        return PageContent(("errors",))  # the map is among the landscapes of scores
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
         figure = new_figure(4.6, 3.8)

@@ -11,7 +11,8 @@ from recombine.core.statistics import median
 from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.inputs import DiagnosisInputs
 from recombine.diagnostics.numerics.nonnegative_superposition import nonnegative_superposition
-from recombine.diagnostics.part import PARTS, Need, PageContent, Part
+from recombine.diagnostics.page_content import PageContent, PageMap
+from recombine.diagnostics.part import PARTS, Need, Part
 from recombine.plotting.style import COLOURS, new_figure
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class FreeWeights(Part):
         shares = np.full(len(diagnosis.space), np.nan)
         for row in result.table("cells"):
             shares[row["cell"]] = row["share"]
-        return PageContent(("summary",), {"share explained by the best sum of trained outputs": shares})
+        return PageContent(("summary",), (PageMap("share explained by the best sum of trained outputs", shares),))
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
         """Distributions over OOD cells."""

@@ -32,7 +32,8 @@ from recombine.diagnostics.numerics.geometry import (
     metric_tensor_finite_difference,
 )
 from recombine.diagnostics.numerics.warp import warp
-from recombine.diagnostics.part import PARTS, Need, PageContent, Part
+from recombine.diagnostics.page_content import LayerColumn, PageContent, PageMap
+from recombine.diagnostics.part import PARTS, Need, Part
 from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.style import COLOURS, OUTLINE
 
@@ -86,7 +87,10 @@ class GeometryPart(Part):
             "roughness_ood_median": "Median |difference| between neighbouring OOD cells.",
         },
     }
-    layer_columns: ClassVar = {"factorization": "factorization", "log_volume": "log10 dv OOD−ID"}
+    layer_columns: ClassVar = {
+        "factorization": LayerColumn("factorization"),
+        "log_volume": LayerColumn("log10 dv OOD−ID", highest=None),
+    }
 
     def compute(self, inputs: DiagnosisInputs) -> PartResult:
         methods = inputs.request.geometry
@@ -135,7 +139,18 @@ class GeometryPart(Part):
         volumes, metrics = result.by_layer("log_volume"), result.by_layer("metric")
         volume = np.stack([volumes.get(name, nothing) for name in diagnosis.layers])
         scores = [factorization_map(metrics[name]) if name in metrics else nothing for name in diagnosis.layers]
-        return PageContent(("layers",), {"log10 volume element": volume, "factorization": np.stack(scores)})
+        return PageContent(
+            ("layers",),
+            (
+                PageMap("log₁₀ dv", volume, about="how much a step in the plane is stretched"),
+                PageMap(
+                    "factorization",
+                    np.stack(scores),
+                    about="1: the factors move the activation in orthogonal directions",
+                    limits=(0.5, 1.0),
+                ),
+            ),
+        )
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
         """log₁₀ dv of every layer over the grid, and the factorization score by layer."""

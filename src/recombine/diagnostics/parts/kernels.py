@@ -26,6 +26,7 @@ from recombine.diagnostics.numerics.kernels import (
     binary_factorized_kernel,
     gram_matrices,
 )
+from recombine.diagnostics.page_content import Packer
 from recombine.diagnostics.part import PARTS, Need, Part
 from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.style import SKY, new_figure
@@ -49,6 +50,7 @@ class Kernels(Part):
     name = "kernels"
     order = 40
     needs = frozenset({Need.HOLDOUT})
+    panel_items = 1024  # cells
     tables: ClassVar = {
         "agreement": {
             "similarity": "Which similarity of outputs: cosine, l2 (with its sign changed) or overlap.",
@@ -83,6 +85,26 @@ class Kernels(Part):
             "complete": "Whether the search for product terms was done in full, or cut short by the budget.",
         },
     }
+
+    def panel(self, result: PartResult, diagnosis: Diagnosis, pack: Packer, most: int) -> dict[str, Any]:
+        """The upper triangles of all similarities, row by row, and which cell each row is.
+
+        A larger matrix is shown for every second, third, … cell, so that ID and OOD keep their shares; `of` says of
+        how many.
+        """
+        cells, n_id = result.arrays["cells"], int(result.facts["n_id"])
+        step = -(-len(cells) // most)
+        kept = np.concatenate([np.arange(0, n_id, step), np.arange(n_id, len(cells), step)])
+        above = np.triu_indices(len(kept))
+        grams = result.by_layer("gram")
+        agreement = result.table("agreement") if "agreement" in result.tables else []
+        return {
+            "cells": cells[kept].tolist(),
+            "n_id": int((kept < n_id).sum()),
+            "of": len(diagnosis.space),
+            "grams": {name: pack.add(matrix[np.ix_(kept, kept)][above]) for name, matrix in grams.items()},
+            "agreement": {row["similarity"]: row for row in agreement},
+        }
 
     def compute(self, inputs: DiagnosisInputs) -> PartResult:
         space, holdout, seed, outputs = inputs.space, inputs.split, inputs.seed, inputs.outputs

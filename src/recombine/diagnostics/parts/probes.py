@@ -16,7 +16,8 @@ from recombine.diagnostics.findings import Absence, PartResult
 from recombine.diagnostics.inputs import DiagnosisInputs
 from recombine.diagnostics.layer_activations import LayerActivations
 from recombine.diagnostics.numerics.probes import MOST_CELLS, compact_features, probes_of_features
-from recombine.diagnostics.part import PARTS, LayerPart, PageContent
+from recombine.diagnostics.page_content import LayerColumn, PageContent, PageMap
+from recombine.diagnostics.part import PARTS, LayerPart
 from recombine.plotting.style import COLOURS, new_figure
 
 if TYPE_CHECKING:
@@ -58,10 +59,10 @@ class ProbesPart(LayerPart):
         }
     }
     layer_columns: ClassVar = {
-        "probe_in_sample": "probe in sample",
-        "probe_id_to_ood": "probe ID→OOD",
-        "probe_ridge_ood": "ridge ID→OOD",
-        "probe_accuracy_ood": "accuracy ID→OOD",
+        "probe_in_sample": LayerColumn("probe in sample", cut_below=-1.0),
+        "probe_id_to_ood": LayerColumn("probe ID→OOD", cut_below=-1.0),
+        "probe_ridge_ood": LayerColumn("ridge ID→OOD", cut_below=-1.0),
+        "probe_accuracy_ood": LayerColumn("accuracy ID→OOD"),
     }
 
     def study(self, layer: LayerActivations, inputs: DiagnosisInputs) -> PartResult:
@@ -110,14 +111,15 @@ class ProbesPart(LayerPart):
         return "; ".join(lines)
 
     def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
-        maps = {}
+        maps = []
         for axis, factor in enumerate(diagnosis.space.names):
             off = np.full((len(diagnosis.layers), len(diagnosis.space)), np.nan)
             for row, name in enumerate(diagnosis.layers):
                 if f"error/{name}" in result.arrays:
                     off[row, result.arrays["cells"]] = result.arrays[f"error/{name}"][axis]
-            maps[f"probe error of {factor}"] = off
-        return PageContent(("scores",), maps)
+            about = "how far a linear read-out is off where its fit saw nothing"
+            maps.append(PageMap("probe error", off, factor, about, least_steps=0.05, curve="root"))
+        return PageContent(("scores",), tuple(maps))
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
         """A panel per score: R² of every factor by layer, or accuracy (dashed) with its chance (dotted)."""

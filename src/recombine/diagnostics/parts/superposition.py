@@ -18,6 +18,7 @@ from recombine.core.images import Tone, image_axes, is_colour, tone_of
 from recombine.core.statistics import median
 from recombine.diagnostics.cells.classes import CellClass, Classes, classify
 from recombine.diagnostics.cells.evidence import Evidence, gather_evidence
+from recombine.diagnostics.cells.page import memories_panel
 from recombine.diagnostics.cells.pictures import best_sums
 from recombine.diagnostics.findings import Absence, PartResult, Rows
 from recombine.diagnostics.inputs import NO_TARGET, DiagnosisInputs
@@ -28,7 +29,8 @@ from recombine.diagnostics.numerics.superposition import (
     superposition,
     superposition_of_inputs,
 )
-from recombine.diagnostics.part import PARTS, Need, PageContent, Part
+from recombine.diagnostics.page_content import Packer, PageContent, PageMap
+from recombine.diagnostics.part import PARTS, Need, Part
 from recombine.diagnostics.request import DiagnosisRequest
 from recombine.diagnostics.verdict.judge import judge
 from recombine.diagnostics.verdict.verdict import Verdict
@@ -57,6 +59,7 @@ class SuperpositionPart(Part):
 
     name = "superposition"
     order = 30
+    panel_items = 1  # all that its files hold, or nothing
     needs = frozenset({Need.HOLDOUT})
     tables: ClassVar = {
         "cells": {
@@ -166,7 +169,22 @@ class SuperpositionPart(Part):
             if row["split"] == "ood":
                 maps[CLASS_MAP][row["cell"]] = order.index(CellClass(row["class"]))
                 maps[SUM_MAP][row["cell"]] = row["sum"]
-        return PageContent(("summary", "factors"), maps, {CLASS_MAP: tuple(one.meaning for one in order)})
+        classes = tuple(one.meaning for one in order)
+        return PageContent(
+            ("summary", "factors"),
+            (PageMap(CLASS_MAP, maps[CLASS_MAP], classes=classes), PageMap(SUM_MAP, maps[SUM_MAP])),
+        )
+
+    def panel(self, result: PartResult, diagnosis: Diagnosis, pack: Packer, most: int) -> dict[str, Any]:
+        """The outputs of mean codes by factor, which the page adds up, and the memories of every unseen output."""
+        alone = result.by_layer("mean codes")
+        found: dict[str, Any] = {"alone": None, "missing": "", "memories": memories_panel(result, pack)}
+        if set(alone) == set(diagnosis.space.names):
+            found["alone"] = [pack.add_pictures(alone[name], bits=16) for name in diagnosis.space.names]
+        else:
+            missing = result.missing.get("input side")
+            found["missing"] = missing.reason if missing else "its files hold none"
+        return found
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
         """Pictures of a few OOD cells, and the cosines of all of them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -22,6 +23,7 @@ from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.inputs import DiagnosisInputs
 from recombine.diagnostics.layer_activations import LayerActivations
 from recombine.diagnostics.numerics.tuning import TuningCurves, tuning_curves, unit_maps
+from recombine.diagnostics.page_content import LayerColumn, Packer
 from recombine.diagnostics.part import PARTS, LayerPart
 from recombine.plotting.style import COLOURS, new_figure
 
@@ -76,7 +78,8 @@ class Tuning(LayerPart):
             "of_units": "How many units the layer has.",
         },
     }
-    layer_columns: ClassVar = {"stripe": "stripe", "bump": "bump"}
+    layer_columns: ClassVar = {"stripe": LayerColumn("stripe"), "bump": LayerColumn("bump")}
+    panel_items = 64  # units per layer, of the 128 that are kept
 
     def study(self, layer: LayerActivations, inputs: DiagnosisInputs) -> PartResult:
         inputs.check_complete("Tuning")
@@ -114,6 +117,25 @@ class Tuning(LayerPart):
     def summary(self, result: PartResult) -> str:
         indices = [f"{row['stripe']:.3g}" for row in result.rows]
         return f"stripe index by layer: {', '.join(indices)}"
+
+    def panel(self, result: PartResult, diagnosis: Diagnosis, pack: Packer, most: int) -> dict[str, Any]:
+        """Layer → the maps of some of its units, each on a scale of its own, with what is known about them."""
+        found: dict[str, Any] = {}
+        if "sampled" not in result.tables:
+            return found
+        maps = result.by_layer("sampled maps")
+        for name in diagnosis.layers:
+            rows = [row for row in result.table("sampled") if row["layer"] == name]
+            if not rows or name not in maps:
+                continue
+            kept = sorted(range(len(rows)), key=lambda i: -_known(rows[i]["variance"]))[:most]
+            kept.sort(key=lambda i: rows[i]["unit"])
+            found[name] = {
+                "maps": pack.add(maps[name].reshape(len(rows), -1)[kept], by_row=True),
+                "of": rows[0]["of_units"],
+                **{key: [_short(rows[i][key]) for i in kept] for key in ("unit", "stripe", "bump", "variance")},
+            }
+        return found
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
         """The most typical units of every layer, and the mean indices by layer."""
@@ -158,3 +180,11 @@ def _sampled_units(layer: LayerActivations, inputs: DiagnosisInputs, curves: Tun
     typical = [unit for kind in SHAPES for unit in curves.most_typical(kind, TYPICAL_UNITS, strong=True).tolist()]
     drawn = torch.randperm(layer.rows.shape[1], generator=generator(inputs.seed, "sampled units", layer.name)).tolist()
     return sorted(list(dict.fromkeys([*typical, *drawn]))[:most])
+
+
+def _known(value: float) -> float:
+    return -math.inf if math.isnan(value) else value
+
+
+def _short(value: int | float) -> int | float | None:
+    return value if isinstance(value, int) else None if math.isnan(value) else float(f"{value:.4g}")

@@ -1,4 +1,7 @@
 // Small helpers. Text from the data reaches the page by text nodes alone, never as markup.
+
+// The panels of the page in their order: every script in `panels` adds one, with the section it makes for the navigation.
+const PANELS = [];
 const SVG = "http://www.w3.org/2000/svg";
 const byId = (id) => document.getElementById(id);
 

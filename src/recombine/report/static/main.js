@@ -6,8 +6,8 @@ async function loadGroup(group) {
     ...group.models.flatMap((model) => [
       loadInto(model, "output", model.output, "outputs"),
       ...Object.values(model.landscapes).map((entry) => loadInto(model, entry, entry.map, "errors")),
-      ...Object.values(model.maps).map((entry) => loadInto(model, entry, entry.map, entry.part)),
-      model.alone ? loadAlone(model) : null,
+      ...model.maps.map((entry) => loadInto(model, entry, entry.map, entry.part)),
+      model.panels.superposition?.alone ? loadAlone(model) : null,
       loadMemories(model),
     ]),
   ]);
@@ -31,9 +31,9 @@ async function loadInto(owner, place, about, part) {
 
 async function loadAlone(model) {
   try {
-    model.loaded.alone = await Promise.all(model.alone.map(load));
+    model.loaded.alone = await Promise.all(model.panels.superposition.alone.map(load));
   } catch (error) {
-    model.missing["input side"] = `This cannot be shown: ${error.message}.`;
+    model.loaded.failed["input side"] = `This cannot be shown: ${error.message}.`;
   }
 }
 
@@ -62,9 +62,8 @@ function buildNotes(main) {
 }
 
 function buildNav() {
-  const names = { explorer: "Explorer", kernel: "Kernel", curves: "Curves", claims: "Claims", runs: "Runs" };
-  for (const [id, name] of Object.entries(names)) {
-    if (!byId(id)) continue;
+  for (const { id, name } of PANELS) {
+    if (!id || !byId(id)) continue;
     byId("nav").append(
       el(
         "a",
@@ -111,13 +110,7 @@ function start() {
   if (DATA.groups.length) chooseGroup(0);
   const given = location.hash;
   buildNotes(main);
-  buildExplorer(main);
-  buildLayers();
-  buildUnits();
-  buildKernel(main);
-  buildCharts(main);
-  buildClaims(main);
-  buildFacts(main);
+  for (const { build } of PANELS) build(main);
   buildNav();
   buildTheme();
   document.body.classList.toggle("only-explorer", DATA.embedded);

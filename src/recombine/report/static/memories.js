@@ -2,7 +2,7 @@
 const MOST_MEMORIES = 6;
 
 async function loadMemories(model) {
-  const about = model.memories;
+  const about = model.panels.superposition?.memories;
   if (!about) return;
   try {
     const [of, cells, weights] = await Promise.all([loadIntegers(about.of), loadIntegers(about.cells), load(about.weights)]);
@@ -26,7 +26,8 @@ function memoriesOf(group, model, cell) {
     const weight = found.weights.at(k);
     if (found.cells[k] >= 0 && found.cells[k] < total && weight > 0) parts.push({ cell: found.cells[k], weight });
   }
-  return { words: model.memories.words[model.memories.word[row]], explained: model.memories.explained[row], parts };
+  const { words, word, explained } = model.panels.superposition.memories;
+  return { words: words[word[row]], explained: explained[row], parts };
 }
 
 // The mean of a model's trained outputs.
@@ -53,7 +54,7 @@ function bestSum(group, model, output, parts) {
   for (const { cell, weight } of parts) outputs.row(cell).forEach((value, i) => (total[i] += weight * value));
   const known = [...total.keys()].filter((i) => !Number.isNaN(output[i]) && !Number.isNaN(total[i]));
   const directions = [trainedMean(group, model)];
-  if (known.length >= model.memories.small) directions.push(new Float64Array(output.length).fill(1));
+  if (known.length >= model.panels.superposition.memories.small) directions.push(new Float64Array(output.length).fill(1));
   const dot = (a, b) => known.reduce((sum, i) => sum + a[i] * b[i], 0);
   const basis = [];
   for (const direction of directions) {
@@ -93,7 +94,7 @@ function memoriesPanel() {
     if (!group.ready) return "";
     if (stateOf(group, cell) !== "ood") return "Select a combination that was never trained on to see its memories.";
     const absent = model.missing.superposition || model.loaded.failed.memories || lacking(model, "outputs");
-    return absent || (model.memories ? "This combination is not among the sampled ones." : "Its files contain none.");
+    return absent || (model.panels.superposition?.memories ? "This combination is not among those that were drawn." : "Its files hold none.");
   }
 
   // Draws the panel of a model for the picked cell; returns the memories for the plane.

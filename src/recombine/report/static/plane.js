@@ -144,7 +144,8 @@ function followPointer(root, here, now, go) {
   };
 }
 
-// Picks a cell by pointer or arrow keys.
+// Picks a cell by pointer or arrow keys. Only positions on the two axes shown are kept and gone back to: the others belong
+// to the sliders.
 function addPicking(root) {
   const here = (event) => {
     const group = theGroup();
@@ -152,24 +153,24 @@ function addPicking(root) {
     const box = root.getBoundingClientRect();
     const x = clamp(Math.floor(((event.clientX - box.left) / box.width) * width), 0, width - 1);
     const y = clamp(height - 1 - Math.floor(((event.clientY - box.top) / box.height) * height), 0, height - 1);
-    return moved(group, x, y);
+    return [x, y];
   };
-  const go = (at) => {
-    if (at.length === theGroup().factors.length && at.some((v, i) => v !== state.at[i])) {
+  const now = () => state.axes.map((axis) => state.at[axis] ?? 0);
+  const go = ([x, y]) => {
+    const at = moved(theGroup(), x, y);
+    if (at.some((v, i) => v !== state.at[i])) {
       state.at = at;
       changed("cell");
     }
   };
-  const keep = followPointer(root, here, () => state.at, go);
+  const keep = followPointer(root, here, now, go);
   root.addEventListener("keydown", (event) => {
     const step = event.shiftKey ? 5 : 1;
     const moves = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] };
     if (!moves[event.key]) return;
     event.preventDefault();
-    const group = theGroup();
-    const [a, b] = state.axes;
-    const y = group.factors.length < 2 ? 0 : state.at[b];
-    go(moved(group, state.at[a] + moves[event.key][0], y + moves[event.key][1]));
+    const [x, y] = now();
+    go([x + moves[event.key][0], y + moves[event.key][1]]);
     keep();
   });
 }

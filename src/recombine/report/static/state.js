@@ -116,7 +116,7 @@ function chooseGroup(index) {
   state.axes = [0, 1];
   state.layer = Math.max(0, depth(group) - 2);
   state.hidden = new Set();
-  const inputSide = group.models.some((model) => model.alone);
+  const inputSide = group.models.some((model) => model.panels.superposition?.alone);
   Object.assign(state, {
     colour: 0,
     metric: 0,

@@ -62,9 +62,10 @@ class Metric(ABC):
     """One number per cell.
 
     Attributes:
-        name: Name of its column.
-        label: Name in figures.
-        unit: Unit of its numbers; empty if they have none.
+        name: Its column.
+        label: What it is called in figures.
+        short: What it is called where there is little room; its name unless given.
+        unit: Of its numbers; empty if they have none.
         direction: Whether lower or higher values are better.
         log: Whether figures use a log scale.
         order: Position among the columns.
@@ -72,6 +73,7 @@ class Metric(ABC):
 
     name: ClassVar[str]
     label: ClassVar[str]
+    short: ClassVar[str] = ""
     unit: ClassVar[str] = ""
     direction: ClassVar[Direction] = Direction.LOWER
     log: ClassVar[bool] = False

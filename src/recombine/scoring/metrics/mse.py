@@ -12,6 +12,7 @@ class MeanSquaredError(Metric):
     name = "mse"
     order = 1
     label = "mean squared error"
+    short = "error"
     log = True
 
     def compute(self, outputs, targets, values, task):

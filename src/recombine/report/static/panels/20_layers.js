@@ -1,27 +1,20 @@
 // Layer by layer: the maps that the parts of the diagnoses have for every layer, such as how a model stretches the plane,
 // keeps the factors apart, and where linear probes fail. Maps of the same kind for several factors share a row.
 const MAP_COLOURS = ["viridis", "cividis", "magma"];
-const MAP_NOTES = {
-  "log10 volume element": { title: "log₁₀ dv", about: "how much a step in the plane is stretched" },
-  factorization: { about: "1: the factors move the activation in orthogonal directions", range: [0.5, 1] },
-  "probe error": { about: "error of a linear read-out at cells it was not fitted to", least: 0.05 },
-};
 
-// Rows of maps: kind → titles of its maps, one for each factor or a single one.
+// Rows of maps: those of one title, one for each factor or a single one.
 function mapRows(group) {
   const rows = new Map();
   for (const model of group.models) {
-    for (const [title, { part }] of Object.entries(model.maps)) {
-      const factor = group.factors.findIndex((f) => title.endsWith(` of ${f.name}`));
-      const kind = factor < 0 ? title : title.slice(0, -` of ${group.factors[factor].name}`.length);
-      if (!rows.has(kind)) rows.set(kind, { kind, part, titles: new Map() });
-      rows.get(kind).titles.set(Math.max(factor, 0), title);
+    for (const entry of model.maps) {
+      const { part, title, about, limits, least_steps: leastSteps } = entry;
+      const key = `${part}: ${title}`;
+      const map = MAP_COLOURS[rows.size % MAP_COLOURS.length];
+      if (!rows.has(key)) rows.set(key, { part, title, about, limits, leastSteps, map, factors: new Set() });
+      rows.get(key).factors.add(entry.factor);
     }
   }
-  return [...rows.values()].map((row, i) => {
-    const plain = { map: MAP_COLOURS[i % MAP_COLOURS.length], about: "", title: row.kind };
-    return Object.assign(plain, MAP_NOTES[row.kind], row, { byFactor: row.titles.size > 1 });
-  });
+  return [...rows.values()];
 }
 
 function buildLayers() {
@@ -53,8 +46,14 @@ function buildLayers() {
   let rows = [];
   let ownScale = 0;
 
-  const shownTitle = (kind) => kind.titles.get(kind.byFactor ? state.probe : 0) ?? [...kind.titles.values()][0];
-  const numbersOf = (model, kind) => model.maps[shownTitle(kind)]?.numbers;
+  const shownFactor = (kind) => {
+    const name = theGroup().factors[state.probe].name;
+    return kind.factors.has(name) ? name : [...kind.factors][0];
+  };
+  const numbersOf = (model, kind) => {
+    const factor = shownFactor(kind);
+    return model.maps.find((m) => m.part === kind.part && m.title === kind.title && m.factor === factor)?.numbers;
+  };
   const at = (numbers, layer, cells) => (i) => numbers.at(layer * cells + i);
 
   function build() {
@@ -67,7 +66,7 @@ function buildLayers() {
       lead: el("div", { class: "lead" }),
       cells: models.map((model) => {
         const map = makeMap(`${kind.title} of ${model.name}`, { pick: true });
-        map.canvas.dataset.map = kind.kind;
+        map.canvas.dataset.map = kind.title;
         const text = el("span", { "data-text": true });
         const box = el("div", {}, map.root);
         return { model, map, text, box, figure: el("figure", {}, box, el("figcaption", {}, text)) };
@@ -88,7 +87,7 @@ function buildLayers() {
         ownScale = i;
         changed("layer");
       }).root,
-      rows.some(({ kind }) => kind.byFactor)
+      rows.some(({ kind }) => kind.factors.size > 1)
         ? choice(
             "Factor",
             group.factors.map((f) => f.name),
@@ -105,14 +104,14 @@ function buildLayers() {
 
   // The ends of a map's colours: over all layers of all models shown, so that growth with depth can be seen.
   function rangeOf(kind, models, plane, total) {
-    if (kind.range) return kind.range;
+    if (kind.limits) return kind.limits;
     const found = models.flatMap((model) => {
       const numbers = numbersOf(model, kind);
       const layers = ownScale ? [layerOf(model)] : model.layers.keys();
       return numbers ? [...layers].map((layer) => Float64Array.from(plane.cells, at(numbers, layer, total))) : [];
     });
-    if (!kind.least) return limits(found);
-    return limits([...found, [0, kind.least * Math.abs(theGroup().factors[state.probe].step)]]); // less is rounding
+    if (!kind.leastSteps) return limits(found);
+    return limits([...found, [0, kind.leastSteps * Math.abs(theGroup().factors[state.probe].step)]]); // less is rounding
   }
 
   function draw() {
@@ -134,7 +133,7 @@ function buildLayers() {
         return numbers ? Float64Array.from(plane.cells, at(numbers, layerOf(model), total)) : null;
       });
       const [low, high] = rangeOf(kind, models, plane, total);
-      const of = kind.byFactor ? ` of ${group.factors[state.probe].name}` : "";
+      const of = shownFactor(kind) ? ` of ${shownFactor(kind)}` : "";
       lead.replaceChildren(
         el("b", { "data-text": true }, kind.title + of),
         el("span", { "data-text": true }, kind.about),
@@ -177,3 +176,5 @@ function buildLayers() {
     else if (what === "cell") mark();
   });
 }
+
+PANELS.push({ build: buildLayers });

@@ -67,3 +67,5 @@ function openRun(id) {
   details.querySelector("summary").focus({ preventScroll: true });
   return true;
 }
+
+PANELS.push({ id: "runs", name: "Runs", build: buildFacts });

@@ -289,8 +289,8 @@ function buildExplorer(main) {
       const match = both && compare(mine.values, both);
       const reason =
         state.side === 0
-          ? model.missing["input side"] || model.missing.superposition || why
-          : why || "no training output shares a value";
+          ? model.panels.superposition?.missing || lacking(model, "input side") || model.missing.superposition || why
+          : why || "no trained output shares a value";
       show(sum, held, match && { ...mine, values: both.map((v) => v * match.scale) }, reason, (p, c) =>
         paintPicture(c, p, group.scale),
       );
@@ -330,8 +330,7 @@ function scoreText(model, metric, cell) {
   const entry = model.landscapes[metric];
   const score = entry?.numbers?.at(cell);
   if (score === undefined || Number.isNaN(score) || entry.classes) return "";
-  const label = metric === "mse" ? "error" : metric.includes(": ") ? entry.label : metric.replaceAll("_", " ");
-  return `${label} ${number(score, 2)}`;
+  return `${entry.short} ${number(score, 2)}`;
 }
 
 // The classes that occur in some model of the group, with how often they do in this one.
@@ -405,3 +404,5 @@ function show(place, held, content, reason, draw) {
 const say = later((text) => {
   byId("live").textContent = text;
 }, 350);
+
+PANELS.push({ id: "explorer", name: "Explorer", build: buildExplorer });

@@ -77,7 +77,7 @@ function buildUnits() {
       el("button", { type: "button", "aria-label": "Previous unit", on: { click: () => step(-1) } }, "‹"),
       el("button", { type: "button", "aria-label": "Next unit", on: { click: () => step(1) } }, "›"),
     );
-    const units = model.units && model.units[layer];
+    const units = model.panels.tuning?.[layer];
     if (units) arrange(units, layer);
     let maps = null;
     let reason =
@@ -231,3 +231,5 @@ function buildUnits() {
     else if (what === "cell") name();
   });
 }
+
+PANELS.push({ build: buildUnits });

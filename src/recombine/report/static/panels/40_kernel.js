@@ -4,7 +4,7 @@ const SIMILARITY_NAMES = ["cosine", "L2 distance", "pixel overlap"];
 
 function buildKernel(main) {
   const group = theGroup();
-  if (!group || !DATA.groups.some((g) => g.models.some((m) => m.kernel))) return;
+  if (!group || DATA.left_out.includes("kernels")) return;
   const section = el(
     "section",
     { id: "kernel" },
@@ -93,9 +93,9 @@ function buildKernel(main) {
     const group = theGroup();
     const model = group.models[state.kernelModel];
     const name = SIMILARITIES[state.similarity];
-    const kernel = model.kernel || { missing: "it was left out of this page (--no-kernel)" };
+    const kernel = model.panels.kernels ?? {};
     let numbers = null;
-    let reason = kernel.missing || `its diagnosis has no ${name} matrix`;
+    let reason = model.missing.kernels || `its diagnosis holds no ${name} matrix`;
     try {
       numbers = kernel.grams && kernel.grams[name] ? await load(kernel.grams[name]) : null;
     } catch (error) {
@@ -276,3 +276,5 @@ function matrixView(id, label) {
     },
   };
 }
+
+PANELS.push({ id: "kernel", name: "Kernel", build: buildKernel });

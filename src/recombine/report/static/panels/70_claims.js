@@ -125,3 +125,5 @@ async function showFigures(place, names, figures) {
     }
   }
 }
+
+PANELS.push({ id: "claims", name: "Claims", build: buildClaims });

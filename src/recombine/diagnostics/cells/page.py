@@ -9,11 +9,11 @@ import numpy as np
 from recombine.diagnostics.cells.classes import CellClass
 from recombine.diagnostics.cells.products import SMALL_OUTPUT
 from recombine.diagnostics.findings import PartResult
-from recombine.report.arrays import Blobs
+from recombine.diagnostics.page_content import Packer
 
 
-def memories_json(part: PartResult, blobs: Blobs, block: str) -> dict[str, Any] | None:
-    """The classified unseen cells with their memories and weights; None if the files contain none.
+def memories_panel(part: PartResult, pack: Packer) -> dict[str, Any] | None:
+    """The classified unseen cells with their memories and weights; None if the files hold none.
 
     `words` are the distinct descriptions, and `word` is the index of each cell's description. Sums with fewer memories
     than others are padded with −1.
@@ -28,10 +28,10 @@ def memories_json(part: PartResult, blobs: Blobs, block: str) -> dict[str, Any] 
     return {
         "words": words,
         "word": [words.index(one) for one in told],
-        "of": blobs.add_integers(np.array([row["cell"] for row in rows]), block),
+        "of": pack.add_integers(np.array([row["cell"] for row in rows])),
         "explained": [None if np.isnan(row["sum"]) else round(row["sum"], 3) for row in rows],
-        "cells": blobs.add_integers(cells[:, :used], block),
-        "weights": blobs.add(weights[:, :used], block, bits=16, curve="root"),
+        "cells": pack.add_integers(cells[:, :used]),
+        "weights": pack.add(weights[:, :used], bits=16, curve="root"),
         "small": SMALL_OUTPUT,
     }
 

@@ -158,7 +158,7 @@ function layerChart(chart) {
       seeds.length === 1 && seeds[0] === 1
         ? "One seed each, so there is no interval."
         : `Mean over seeds (${seeds.join(", ")}), band: 95 % bootstrap interval.`,
-      cut ? " Values below −1 are cut off." : "",
+      cut ? ` Values below ${number(chart.cut_below)} are cut off.` : "",
     ),
   );
   return panel.root;
@@ -167,10 +167,10 @@ function layerChart(chart) {
 // The range of a chart: no rounding error fills it, and an R² far below 0 does not flatten the rest.
 function domainOf(chart, points) {
   const [least, high] = limits([points.flatMap((p) => [p.mean, p.low ?? p.mean, p.high ?? p.mean])]);
-  const cut = chart.quantity.startsWith("probe") && least < -1;
-  const low = cut ? -1 : least;
+  const cut = chart.cut_below !== null && least < chart.cut_below;
+  const low = cut ? chart.cut_below : least;
   const short = Math.max(0, 0.1 - (high - low));
-  const upward = chart.quantity === "log_volume" ? short / 2 : Math.min(short / 2, Math.max(0, 1 - high)); // scores end at 1
+  const upward = chart.highest === null ? short / 2 : Math.min(short / 2, Math.max(0, chart.highest - high)); // scores end at 1
   return [[low - (short - upward), high + upward], cut];
 }
 
@@ -287,7 +287,7 @@ function thresholdChart(points) {
     const ours = points.filter((p) => p.series === name);
     return ours.map((p) => p.samples / p.n ** power(name)).toSorted((a, b) => a - b)[Math.floor(ours.length / 2)];
   };
-  const power = (name) => (name.toLowerCase().includes("stripe") ? 1 : 3);
+  const power = (name) => points.find((p) => p.series === name).power;
   const references = names.flatMap((name) =>
     [low, high].map((n) => ({ series: name, n, samples: middle(name) * n ** power(name) })),
   );
@@ -332,7 +332,7 @@ function thresholdChart(points) {
   panel.body.append(
     legend(names, hidden, box.redraw),
     box,
-    el("p", { class: "note" }, "Dashed: growth as N³ (bumps alone) and as N (with stripes), through the median point."),
+    el("p", { class: "note" }, "Dashed: growth as N³ (composite scenes alone) and as N (with all single-factor scenes), through the median point."),
   );
   return panel.root;
 }
@@ -350,35 +350,7 @@ function buildCharts(main) {
     thresholds.length ? thresholdChart(thresholds) : null,
   );
   section.append(charts);
-  for (const table of tables) {
-    const head = el(
-      "tr",
-      {},
-      table.columns.map((c) => el("th", { scope: "col" }, c)),
-    );
-    const body = table.rows.map((row) =>
-      el(
-        "tr",
-        {},
-        row.map((v) => el("td", {}, typeof v === "number" ? number(v, 4) : (v ?? "–"))),
-      ),
-    );
-    const more =
-      table.of > table.rows.length
-        ? el("p", { class: "note" }, `The first ${table.rows.length} of ${table.of} rows.`)
-        : null;
-    section.append(
-      el(
-        "details",
-        {},
-        el("summary", {}, `Table ${table.name}`, el("span", { class: "note" }, `${table.of} rows`)),
-        el(
-          "div",
-          {},
-          el("div", { class: "scroller" }, el("table", {}, el("thead", {}, head), el("tbody", {}, body))),
-          more,
-        ),
-      ),
-    );
-  }
+  for (const table of tables) section.append(foldedTable(table));
 }
+
+PANELS.push({ id: "curves", name: "Curves", build: buildCharts });
