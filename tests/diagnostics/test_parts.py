@@ -1,6 +1,7 @@
 """The contract that every part of a diagnosis keeps. A part joins by being in the catalogue."""
 
 import ast
+import json
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,11 +18,12 @@ import recombine as rc
 from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.diagnostics import parts as package
 from recombine.diagnostics.diagnosis import Diagnosis
-from recombine.diagnostics.findings import PartResult
+from recombine.diagnostics.findings import PartResult, json_able
 from recombine.diagnostics.numerics.conjunction import conjunction
 from recombine.diagnostics.numerics.nonnegative_superposition import nonnegative_superposition
 from recombine.diagnostics.part import PARTS, LayerPart, Need, Part, chosen_parts
 from recombine.models.forced_rendering.renderer import FactorRenderer
+from recombine.report.arrays import Blobs, Block, BlockPacker
 from tests.colour import coloured_task
 
 SPACE = rc.FactorSpace(x=6, y=5)
@@ -128,7 +130,11 @@ class TestContract:
                 page = PARTS[name].page(diagnosis[name], diagnosis)
                 assert set(page.tables) <= set(diagnosis[name].tables)
                 shapes = ((len(SPACE),), (len(diagnosis.layers), len(SPACE)))
-                assert all(values.shape in shapes for values in page.maps.values())
+                assert all(one.values.shape in shapes for one in page.maps)
+                assert all(one.factor in ("", *SPACE.names) for one in page.maps)
+                if PARTS[name].panel_items:
+                    panel = PARTS[name].panel(diagnosis[name], diagnosis, BlockPacker(Blobs(), Block(name)), 3)
+                    assert json.loads(json.dumps(json_able(panel)))
 
 
 class Brightness(Part):
