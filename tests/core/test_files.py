@@ -77,9 +77,9 @@ def test_a_truncated_file_is_noticed(tmp_path, keep):
     path = tmp_path / "t.safetensors"
     files.write_tensors(path, {"w": torch.arange(8.0)})
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(StoreError, match="truncated or no safetensors file"):
+    with pytest.raises(StoreError, match="truncated or not a safetensors file"):
         files.read_tensors(path)
-    with pytest.raises(StoreError, match="truncated or no safetensors file"):
+    with pytest.raises(StoreError, match="truncated or not a safetensors file"):
         files.read_metadata(path)
 
 
@@ -91,7 +91,7 @@ def test_foreign_and_missing_files(tmp_path):
     with pytest.raises(StoreError, match="was not written by recombine"):
         files.read_tensors(path)
     path.write_bytes(b"\x80\x04 a pickle, perhaps")
-    with pytest.raises(StoreError, match="no safetensors file"):
+    with pytest.raises(StoreError, match="not a safetensors file"):
         files.read_tensors(path)
 
 
@@ -116,7 +116,9 @@ def test_damaged_json_is_explained(tmp_path, content):
     with pytest.raises(StoreError, match=r"c\.json is missing\."):
         files.read_json(path)
     path.write_bytes(content)
-    with pytest.raises(StoreError, match=r"c\.json cannot be read as JSON: .* It may be truncated or not ours\."):
+    with pytest.raises(
+        StoreError, match=r"c\.json cannot be read as JSON: .* It may be truncated or from another program\."
+    ):
         files.read_json(path)
     with pytest.raises(StoreError, match="cannot be read as JSON"):
         files.read_json(tmp_path)

@@ -304,7 +304,7 @@ def test_pixel_coverage_counts_what_is_available_only():
         (lambda: holdouts.cells(TOYS, [{"size": True}]), "cells.0", "valid number"),
         (lambda: holdouts.unseen(TOYS, {"colour": ["red"]}), "", "no labels for shape, size"),
         (lambda: holdouts.unseen(TOYS, [[0, 0, 0.6]]), "size", "none of its values"),
-        (lambda: holdouts.comb(PLANE, 5, offset=5), "", "so it is below it. Got 5."),
+        (lambda: holdouts.comb(PLANE, 5, offset=5), "", "so it must be below it. Got 5."),
         (lambda: holdouts.diagonal(FactorSpace(x=4)), "", "at least two factors. Got x."),
         (lambda: holdouts.orthotopic(PLANE, fractions=[0.5]), "holdout.fractions", "one for each of 2 factors"),
         (lambda: holdouts.montero(PLANE, "dsprites", "extrapolation"), "holdout.data", "x (32 values)"),

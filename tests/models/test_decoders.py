@@ -493,7 +493,7 @@ def test_loading_changed_weights(saved):
     path = saved / "model.safetensors"
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
-    assert "truncated or no safetensors file" in message_of(saved)
+    assert "truncated or not a safetensors file" in message_of(saved)
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     assert "its digest does not match" in message_of(saved)
     save_file({"weight": torch.zeros(3, dtype=torch.bfloat16)}, path)

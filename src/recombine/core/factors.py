@@ -3,7 +3,7 @@
     space = FactorSpace(x=28, y=28)                       # two discrete factors, values 0…27
     space = FactorSpace(x=28, y=28, angle=cyclic(360, 12))
     space = FactorSpace(x=28, colour=["red", "green"], size=[0.5, 0.7, 1.0])
-    space.cell(x=3, colour="red", size=0.7)               # its number
+    space.cell(x=3, colour="red", size=0.7)               # the number of a cell
     space.label(4)                                        # "x=0, colour=green, size=0.7"
 
 A *value* is a factor's coordinate in its own unit (a pixel, a degree). The values of a categorical factor are the
@@ -408,7 +408,7 @@ class FactorSpace:
 
     @property
     def differentiable(self) -> tuple[str, ...]:
-        """The factors along which derivatives mean something: all but the categorical ones."""
+        """The factors along which derivatives are meaningful: all except the categorical ones."""
         return tuple(name for name, factor in self.factors.items() if factor.differentiable)
 
     def __len__(self) -> int:
@@ -425,7 +425,7 @@ class FactorSpace:
         return f"FactorSpace({', '.join(f'{name}={factor}' for name, factor in self.factors.items())})"
 
     def axis(self, name: str) -> int:
-        """Which column of a values tensor a factor is."""
+        """The column of a factor in a tensor of values."""
         if name not in self.factors:
             raise InputError(f"There is no factor {name!r} in {self}. Factors: {', '.join(self.names)}.")
         return self.names.index(name)
@@ -464,7 +464,7 @@ class FactorSpace:
         return cell
 
     def indices(self, values: Mapping[str, Any]) -> dict[str, int]:
-        """Positions of some factors' grid values, given as numbers or labels; all mistakes are raised together."""
+        """Positions of some factors' grid values, given as numbers or labels. All mistakes are raised together."""
         places: dict[str, int] = {}
         problems: list[Problem] = []
         for name, given in values.items():
@@ -488,7 +488,7 @@ class FactorSpace:
         return ", ".join(f"{name}={f.label(value)}" for value, (name, f) in zip(values, self.factors.items()))
 
     def checked(self, values: Real[Tensor, "*shape factor"]) -> Float[Tensor, "*shape factor"]:
-        """Values in floating point; an error unless they end in one column per factor."""
+        """Values in floating point. Raises unless the last axis has one column per factor."""
         if values.shape[-1:] != (self.n_factors,):
             raise InputError(
                 f"Values must end in one column per factor ({', '.join(self.names)}). Got shape {tuple(values.shape)}."
@@ -503,7 +503,7 @@ class FactorSpace:
         return chosen
 
     def positions(self, values: Real[Tensor, "*shape factor"]) -> Float[Tensor, "*shape factor"]:
-        """Values counted in grid steps (differentiable)."""
+        """Values in grid steps (differentiable)."""
         values = self.checked(values)
         if not any(factor.listed for factor in self.factors.values()):
             return (values - self._lows(values)) / self._steps(values)
@@ -511,7 +511,7 @@ class FactorSpace:
         return torch.stack(columns, dim=-1)
 
     def cells(self, values: Real[Tensor, "*shape factor"]) -> Int[Tensor, "*shape"]:
-        """The cell nearest to each combination of values; values beyond the factor's range are an error."""
+        """The cell nearest to each combination of values. Raises for values beyond the factor's range."""
         exact = self.positions(values)
         positions = exact.round().long()
         flat = torch.zeros(positions.shape[:-1], dtype=torch.long, device=values.device)

@@ -1,4 +1,4 @@
-"""Reading and writing files so that a kill at any moment leaves the old file or the new one, never half of one."""
+"""Reads and writes files. A kill at any moment leaves either the old file or the new one, never a part of one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLAIN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 def inside(root: Path, *names: str) -> Path:
     """The path root/names…, to be used immediately. Raises DamagedError if anything below the root is a symbolic link.
 
-    Whoever prepared a store could point a link at any file of its reader. The root may be one: the reader chose it.
+    The author of a store could point a link at any file of its reader. Only the root may be one: the reader chose it.
     """
     path = root
     for name in names:
@@ -40,7 +40,7 @@ def inside(root: Path, *names: str) -> Path:
 
 
 def open_plain(path: Path | str, *, dir_fd: int | None = None) -> int:
-    """A descriptor of a regular file, opened for reading. A link is not followed, a pipe or device is not waited for.
+    """A descriptor of a regular file, opened for reading. Links are not followed, and pipes and devices do not block.
 
     Raises:
         FileNotFoundError: If there is none.
@@ -76,7 +76,7 @@ def read_plain(path: Path | str, *, most: int = MOST_TEXT, dir_fd: int | None = 
 
 
 def open_log(path: Path) -> int:
-    """A descriptor of a file that is only added to, made if there is none. A link or pipe is an OSError."""
+    """A descriptor of an append-only file, which is created if necessary. Raises OSError for a link or pipe."""
     flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | (PLAIN & ~os.O_RDONLY)
     return os.open(path, flags, 0o644)
 
@@ -86,7 +86,9 @@ def parse_json(content: bytes, what: Path | str) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise DamagedError(f"{what} cannot be read as JSON: {error}. It may be truncated or not ours.") from error
+        raise DamagedError(
+            f"{what} cannot be read as JSON: {error}. It may be truncated or from another program."
+        ) from error
 
 
 def read_plain_json(path: Path) -> Any:
@@ -98,13 +100,13 @@ def read_plain_json(path: Path) -> Any:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename what is damaged or in the way to "damaged-…", replacing what was put there before. Links are not followed.
+    """Rename something damaged or obstructing to "damaged-…", replacing an earlier one. Links are not followed.
 
     Raises:
         StoreError: If it cannot be renamed.
     """
     aside = path.with_name(f"damaged-{path.name.lstrip('.')}")
-    if aside.is_dir() or aside.is_symlink() or path.is_dir():  # nothing but a file takes the place of a file
+    if aside.is_dir() or aside.is_symlink() or path.is_dir():  # only a file can replace a file
         aside = aside.with_name(f"{aside.name}-{secrets.token_hex(4)}")
     try:
         os.replace(path, aside)
@@ -149,7 +151,9 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError:
         raise StoreError(f"{path} is missing.") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise StoreError(f"{path} cannot be read as JSON: {error}. It may be truncated or not ours.") from error
+        raise StoreError(
+            f"{path} cannot be read as JSON: {error}. It may be truncated or from another program."
+        ) from error
 
 
 def read_config(path: Path) -> Any:
@@ -176,8 +180,8 @@ def read_config(path: Path) -> Any:
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors as safetensors, with a digest of their content that `read_tensors` verifies.
 
-    All metadata are one JSON entry: safetensors writes several in random order, and equal content should give
-    equal files.
+    All metadata are in one JSON entry, because safetensors writes several in random order, and equal content should
+    give equal files.
     """
     plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
     facts = {**(metadata or {}), "sha256": digest(plain, metadata or {})}
@@ -185,7 +189,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors and metadata of a file that `write_tensors` made; anything missing or changed is an error."""
+    """Tensors and metadata of a file that `write_tensors` wrote. Raises if anything is missing or changed."""
     with _opened(path) as file:
         metadata = _facts(path, file)
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
@@ -215,7 +219,7 @@ def _opened(path: Path) -> Iterator[Any]:
         with safetensors.safe_open(path, framework="pt") as file:
             yield file
     except (OSError, safetensors.SafetensorError) as error:
-        raise StoreError(f"{path} cannot be read: {error}. It is truncated or no safetensors file.") from error
+        raise StoreError(f"{path} cannot be read: {error}. It is truncated or not a safetensors file.") from error
 
 
 def digest(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:

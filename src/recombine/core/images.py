@@ -1,7 +1,7 @@
-"""Which outputs are images, and how they are shown. Decoders, metrics, figures and page all decide it here.
+"""Defines which outputs are images and how they are shown, for decoders, metrics, figures and the page.
 
-A grey image is shown with brightness as its square root, which makes visible what a failing decoder leaves behind, or
-as it is where the ground is bright. Colours are shown as they are.
+A grey image is shown as the square root of its brightness, which makes the faint traces of a failing decoder visible,
+or unchanged if the background is bright. Colours are shown unchanged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def image_axes(shape: Sequence[int]) -> tuple[int, int, int] | None:
     """(channels, rows, columns) of an output shape; None if it is not an image.
 
     (row, column) has one channel, (channel, row, column) any number. One channel is grey, three are RGB, four RGBA;
-    any other number are channels without a colour. Vectors and shapes of more axes are no images.
+    other numbers are channels without a colour. Vectors and shapes with more axes are not images.
     """
     if len(shape) == 2:
         return 1, int(shape[0]), int(shape[1])
@@ -76,7 +76,7 @@ def tone_of(truth: Shaped[np.ndarray, "cell ..."], value_range: Sequence[float] 
 
     Args:
         truth: The outputs that it should suit, (cell, *output_shape).
-        value_range: Between which numbers they lie; by default from 0, or the least of them, to the largest.
+        value_range: The range of their values; by default from 0, or the least of them, to the largest.
     """
     known = truth[np.isfinite(truth)] if truth.size else truth
     least, most = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a run between two steps, so that its state can be saved."""
+"""Ctrl-C and SIGTERM stop a run between two steps, so that its state can be saved."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
     with Lock(folder / ".lock"):
         …                         # no other process gets here
 
-The file appears in one step and is deleted at the end. A holder that was killed leaves it behind; on the same machine
-that is noticed at once, because no such process runs any more, and from another machine after `STALE` seconds without
-a heartbeat. It needs nothing but atomic links, so that it also works on shared folders without flock.
+The file is created atomically and deleted at the end. A killed holder leaves it behind. On the same machine this is
+detected immediately, because the process no longer exists, and on another machine after `STALE` seconds without a
+heartbeat. The lock only needs atomic links, so it also works on shared folders without flock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from recombine.core.files import read_plain, set_aside
 
 BEAT = 10.0
 MOST_BYTES = 4096  # of a lock file
-STALE = 60.0  # several beats, as a busy machine or file server may delay some
+STALE = 60.0  # several beats, because a busy machine or file server may delay some
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -39,14 +39,14 @@ class Holder:
     """The holder of a lock."""
 
     token: str
-    place: str  # where the process number means something: one boot of one machine, or one container on it
+    place: str  # scope of the process number: one boot of one machine, or one container on it
     host: str
     pid: int
-    started: int | None  # when the process began, as the system counts: numbers are used again
+    started: int | None  # start time of the process, because process numbers are reused
     since: float  # when it took the lock, seconds since 1970
 
     def is_dead(self) -> bool:
-        """Certainly dead; False also if that cannot be known from here."""
+        """Whether the holder is certainly dead; False also if that is unknown."""
         return self.place == _place() and not _runs(self.pid, self.started)
 
 
@@ -61,7 +61,7 @@ class Lock:
         self.me = Holder(secrets.token_hex(8), _place(), platform.node(), os.getpid(), _began(os.getpid()), time.time())
 
     def acquire(self) -> None:
-        """Take the lock, also from a dead holder; LockHeld if a living one has it."""
+        """Acquire the lock, also from a dead holder. Raises LockHeld if a live process holds it."""
         draft = self.path.with_name(f"{self.path.name}.{self.me.token}.part")
         try:
             _write_new(draft, json.dumps(asdict(self.me)))
@@ -77,14 +77,14 @@ class Lock:
         _beat(self)
 
     def _clear_away(self, now: float) -> None:
-        """Delete what processes left that were killed while they took the lock."""
+        """Delete files of processes that were killed while acquiring the lock."""
         for left in self.path.parent.glob(f"{self.path.name}.*"):
             with contextlib.suppress(OSError):
                 if abs(now - left.lstat().st_mtime) > STALE:
                     left.unlink()
 
     def _appear(self, draft: Path) -> bool:
-        """Make the file in one step; False if there is one."""
+        """Create the file atomically; False if it exists."""
         try:
             os.link(draft, self.path)
         except FileExistsError:
@@ -99,7 +99,7 @@ class Lock:
         return True
 
     def _remove_if_dead(self, now: float) -> None:
-        """Take the file of a dead holder away; LockHeld if it lives.
+        """Remove the file of a dead holder. Raises LockHeld if it is alive.
 
         Removing a dead holder's lock is itself protected by a second lock, named after the holder: else one who saw it
         dead a moment ago might take away the file of its successor.
@@ -123,14 +123,14 @@ class Lock:
         raise LockHeld(f"{who} is working on {self.path.parent.name}. Wait for it, or end it.")
 
     def check(self) -> None:
-        """Raise if the lock is not ours any more: this process was asleep for so long that it was taken for dead."""
+        """Raise if the lock was taken over, because this process was suspended for so long that it counted as dead."""
         try:
             found = _read(self.path)
         except FileNotFoundError:
             found = None
         if found != self.me:
             raise LockLost(
-                f"The lock of {self.path.parent} was taken over, as this process did not answer for {STALE:g} s. "
+                f"The lock of {self.path.parent} was taken over, because this process did not respond for {STALE:g} s. "
                 "Its work since then was discarded; run the same command again."
             )
 
@@ -180,13 +180,13 @@ def _read(path: Path) -> Holder:
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Write a file that must not be there yet, not even as a link."""
+    """Write a file that must not exist yet, not even as a link."""
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644), "w") as file:
         file.write(text)
 
 
 def _take_away(path: Path) -> None:
-    """Delete a lock file; what stands in its place and is a folder is renamed."""
+    """Delete a lock file. A folder in its place is renamed."""
     if path.is_dir() and not path.is_symlink():
         set_aside(path)
     else:
@@ -214,7 +214,7 @@ def _began(pid: int) -> int | None:
 
 
 def _runs(pid: int, started: int | None) -> bool:
-    """Whether this very process is still there; a zombie is not. True where that cannot be known."""
+    """Whether this exact process still exists; a zombie does not count. True if that is unknown."""
     facts = _stat(pid)
     if facts is not None:
         return facts[0] not in "ZX" and (started is None or int(facts[19]) == started)

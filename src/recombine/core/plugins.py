@@ -40,12 +40,12 @@ PREFIX = "recombine_plugins."  # of the names under which files are kept in sys.
 
 
 class PluginState(StrEnum):
-    """How a plug-in that something needs stands."""
+    """The state of a required plug-in."""
 
-    LOADED = "loaded"  # and the same as then
+    LOADED = "loaded"  # with the recorded source
     MISSING = "missing"  # not loaded
-    CHANGED = "changed"  # loaded, but its source is another
-    BROKEN = "broken"  # it raised while it was loaded
+    CHANGED = "changed"  # loaded, but with another source
+    BROKEN = "broken"  # raised while it was loaded
 
 
 class PluginError(InputError):
@@ -91,7 +91,7 @@ class OpenFamily(Protocol):
     origin: dict[str, str]
 
     def discover(self) -> None:
-        """Know all built-in kinds."""
+        """Load all built-in kinds."""
         ...
 
     def has(self, kind: str) -> bool: ...
@@ -102,7 +102,7 @@ class OpenFamily(Protocol):
 _families: list[OpenFamily] = []
 _loaded: dict[str, Plugin] = {}
 _loading: list[Plugin] = []
-_installed = [False]  # whether entry points were looked for
+_installed = [False]  # whether entry points have been loaded
 _used: ContextVar[set[str] | None] = ContextVar("used plug-ins", default=None)
 
 
@@ -132,7 +132,7 @@ def use(source: str | Path) -> Plugin:
 
 
 def load_installed() -> None:
-    """Load the plug-ins of installed packages, once; one that cannot be loaded is warned about and left out."""
+    """Load the plug-ins of installed packages, once. One that cannot be loaded is skipped with a warning."""
     if _installed[0]:
         return
     _installed[0] = True
@@ -140,7 +140,7 @@ def load_installed() -> None:
         try:
             _import(entry.module)
         except PluginError as error:
-            warnings.warn(f"The installed plug-in {entry.name!r} is left out. {error}", PluginWarning, stacklevel=2)
+            warnings.warn(f"The installed plug-in {entry.name!r} was skipped. {error}", PluginWarning, stacklevel=2)
 
 
 # Loading
@@ -262,7 +262,7 @@ def _broken(name: str, file: str, error: BaseException) -> NoReturn:
 
 
 def _unload(plugin: Plugin) -> None:
-    """Take back everything that a plug-in registered."""
+    """Remove everything that a plug-in registered."""
     for family in _families:
         for kind in [kind for kind, origin in family.origin.items() if origin == plugin.name]:
             family.remove(kind)
@@ -285,12 +285,12 @@ def _adopt(plugin: Plugin) -> None:
 
 
 def join(family: OpenFamily) -> None:
-    """Called by a family when it is made."""
+    """Called by a family when it is created."""
     _families.append(family)
 
 
 def claim(family: OpenFamily, kind: str) -> None:
-    """Called by a family before it adds a kind. Records who adds it; refuses a kind that is taken.
+    """Called by a family before it adds a kind. Records its origin. Raises if the kind is taken.
 
     What is registered outside a plug-in and outside this package (in a notebook, say) is recorded under the name of
     its module, and may be registered again from there.
@@ -362,7 +362,7 @@ def hashes(names: set[str] | Sequence[str]) -> dict[str, str]:
 
 
 def states(needed: Mapping[str, str]) -> dict[str, PluginState]:
-    """How the plug-ins stand that something needs (plug-in → sha256, or an empty text if it does not say)."""
+    """The states of required plug-ins (plug-in → sha256, or an empty text if unknown)."""
     load_installed()
     found: dict[str, PluginState] = {}
     for name, sha256 in needed.items():

@@ -68,7 +68,7 @@ class Since:
     Args:
         format: The first format of runs that has it.
         value: Its introduction value, as it stands in a canonical configuration: with it, runs are as they were
-            before. The parameter's default unless given; give it when the default changes later.
+            before. By default the parameter's default; give it if the default changes later.
     """
 
     format: int
@@ -94,7 +94,7 @@ class Parameters(BaseModel):
         return value + 0.0 if isinstance(value, float) else value
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
-        """The parameters as a dictionary; while an identity is made, without those that are no part of it."""
+        """The parameters as a dictionary; for an identity, without those that are not part of it."""
         dumped = super().model_dump(**options)
         if not _IDENTITY.get():
             return dumped
@@ -134,7 +134,7 @@ def reading_stored() -> Iterator[None]:
 
 
 class Family:
-    """Components of one sort, chosen by `kind`.
+    """Components of one family, selected by `kind`.
 
     Attributes:
         components: Kind → class or function.
@@ -164,7 +164,7 @@ class Family:
     def register(self, kind: str) -> Callable[[T], T]:
         """Decorator that adds a class or function under `kind` and makes its calls validated.
 
-        A class of parameters (a subclass of `Parameters`, such as a recipe) gets `kind` as a field if it has it not.
+        A class of parameters (a subclass of `Parameters`, such as a recipe) gets `kind` as a field if it lacks it.
         """
 
         def decorate(target: T) -> T:

@@ -14,7 +14,7 @@ Bound = Finite | list[Finite]  # one for all factors, or one per factor
 
 
 def chosen_axes(space: FactorSpace, factors: list[str] | None) -> list[int]:
-    """The axes of some factors, of all unless they are named."""
+    """The axes of the named factors; by default of all factors."""
     names = list(space.names) if factors is None else factors
     if not names or len(set(names)) != len(names):
         raise InputError(f"A hold-out needs a list of different factors of {space}. Got {names}.")
@@ -34,7 +34,7 @@ def per_axis(space: FactorSpace, axes: list[int], bound: Bound, what: str) -> li
     for (name, factor), value in zip(chosen_factors(space, axes), bounds):
         if factor.categorical:
             raise InputError(
-                f"Factor {name!r} has labels ({factor.range}), which have no order, so {what}={value:g} is no bound of "
+                f"Factor {name!r} has labels ({factor.range}), which have no order, so {what}={value:g} cannot bound "
                 f"it. Name the other factors (factors=[…]), or hold out cells by label: "
                 f"cells=[{{{name}: {factor.labels[0]}, …}}]."
             )

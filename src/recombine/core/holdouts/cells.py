@@ -1,4 +1,4 @@
-"""Cells listed one by one, or by what they have in common."""
+"""Cells listed individually or by shared values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from recombine.core.holdouts.holdout import HOLDOUTS, Holdout
 
 @HOLDOUTS.register("cells")
 def cells(space: FactorSpace, cells: Annotated[list[Conditions], Field(min_length=1)]) -> Holdout:
-    """The cells that meet at least one entry of a list.
+    """The cells that match at least one entry of a list.
 
     An entry names values or labels of some factors, `{"colour": "red", "shape": "square"}`; a factor that it leaves out
     may have any value. Instead of a value there may be a list of values, or an inclusive range `{"min": 3, "max": 5}`

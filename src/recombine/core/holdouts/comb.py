@@ -24,13 +24,13 @@ def comb(
 ) -> Holdout:
     """Held out iff the sum of the grid positions, divided by `every`, leaves `offset`: every k-th diagonal.
 
-    All held-out cells have trained neighbours, so that no pixel of a moving object is unlit in training: what fails
-    here fails to compose, not to extrapolate. N = 28, every fifth: 156 of 784 cells. Labels count in the order in which
-    they were given.
+    All held-out cells have trained neighbours, so every pixel of a moving object is lit in training: a failure here
+    is a failure to compose, not to extrapolate. N = 28, every fifth: 156 of 784 cells. Labels count in
+    the order in which they were given.
     """
     axes = chosen_axes(space, factors)
     if offset >= every:
-        raise InputError(f"offset is what remains after dividing by every={every}, so it is below it. Got {offset}.")
+        raise InputError(f"offset is a remainder of every={every}, so it must be below it. Got {offset}.")
 
     def held(positions: Int[Tensor, "*shape factor"]) -> Tensor:
         return positions[..., axes].sum(-1) % every == offset

@@ -1,4 +1,4 @@
-"""The data set's own split: held out are the cells that only its test part shows."""
+"""The data set's own split, which holds out the cells that appear only in its test part."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def extrapolation(
 ) -> Holdout:
     """The last ⌊fraction · N⌋ of the N values of a factor, or the first ones (Montero et al. 2021).
 
-    Whole values are never trained on, so that failing is no failure to compose: this is a control, and training needs
+    Some values are never trained on, so a failure is not a failure to compose. This is a control, and training needs
     allow_unseen.
     """
     axis, chosen = space.axis(factor), space.factors[factor]
