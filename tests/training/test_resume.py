@@ -263,7 +263,7 @@ def test_ctrl_c_while_a_run_is_scored_loses_no_step(tmp_path, monkeypatch):
     config = RunConfig.parse([*MODELS["cnn"], "seed=0"])
     monkeypatch.setattr("recombine.training.train.WORTH_SAVING", 0.0)
     with monkeypatch.context() as patched:
-        patched.setattr("recombine.training.session.score", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr("recombine.training.session.score", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             Store(tmp_path).train([config])
     monkeypatch.setattr(Trainer, "advance", lambda self: pytest.fail("a step is done again"))

@@ -103,11 +103,11 @@ def _names(text: str) -> list[str]:
 
 
 def _workers(engine: str, wanted: int | None) -> int:
-    """Number of jobs that run at a time on this machine. A cluster is not contacted for an estimate."""
-    from recombine.sweeps.engines.choice import LOCAL, start_engine
+    """How many jobs run at a time, for an estimate."""
+    from recombine.sweeps.engines.choice import workers_for_estimate
     from recombine.sweeps.engines.engine import EngineOptions
 
-    return start_engine(engine if engine in LOCAL else "processes", EngineOptions(wanted)).capacity()
+    return workers_for_estimate(engine, EngineOptions(wanted))
 
 
 def _page(found: Comparison) -> Path | None:

@@ -12,7 +12,7 @@ import typer
 from recombine.cli.command import command
 from recombine.cli.options import Device, DryRun, Json, Seed
 from recombine.cli.output import say, show_json, show_table
-from recombine.cli.runs import METRICS, show_plan
+from recombine.cli.runs import score_columns, show_plan
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
@@ -67,7 +67,7 @@ def show_demo(
         show_json({"figure": str(result.figure), "table": str(result.table), "page": str(result.page),
                    "models": result.rows()})  # fmt: skip
         return
-    show_table(result.rows(), ["model", *METRICS])
+    show_table(result.rows(), ["model", *score_columns()])
     say(f"\nWrote the figure to {result.figure}, the numbers to {result.table} and the runs to {out / 'runs'}.")
     say(f"To explore the held-out combinations, open {result.page} in a browser:\n  {result.page.resolve().as_uri()}")
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from recombine.runs.store import Store
     from recombine.runs.stored import StoredRun
 
-METRICS = ("id_mse", "ood_mse", "id_localization", "ood_localization", "id_relative_error", "ood_relative_error")
 MOST_METRICS = 4  # columns: the first metrics that some run has
 
 
@@ -51,7 +50,7 @@ def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
         return
     damaged = {row.id: row.status.reason for row in rows if row.status.damaged}
     shown = [row for row in rows if not row.status.damaged or len(damaged) <= MOST_NAMED]
-    known = [metric for metric in METRICS if any(metric in row.summary for row in shown)][:MOST_METRICS]
+    known = [column for column in score_columns() if any(column in row.summary for row in shown)][:MOST_METRICS]
     show_table([{**row.summary, "run": row.id, "status": str(row.status), **headline(row.config),
                  **({"decoder": row.name} if row.name else {})} for row in shown],
                ["run", "status", "decoder", "encoding", "holdout", "seed", *known])  # fmt: skip
@@ -106,6 +105,14 @@ def remove_runs(
         show_json({"removed": [] if dry_run else names, "would_remove": names if dry_run else []})
     else:
         say(("Would delete " if dry_run else "Deleted ") + ", ".join(names) + ".")
+
+
+def score_columns() -> list[str]:
+    """The columns of scores that a listing shows, the most important ones first."""
+    from recombine.scoring.metrics import METRICS
+
+    headlines = sorted((metric for metric in METRICS.values() if metric.headline), key=lambda metric: metric.headline)
+    return [f"{split}_{metric.name}" for metric in headlines for split in ("id", "ood")]
 
 
 def described_lines(run: StoredRun) -> str:

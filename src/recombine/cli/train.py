@@ -12,7 +12,7 @@ import typer
 from recombine.cli.command import command
 from recombine.cli.options import Device, DryRun, Json, Out, Seed
 from recombine.cli.output import say, show_json, show_table
-from recombine.cli.runs import METRICS, described_lines, show_plan
+from recombine.cli.runs import described_lines, score_columns, show_plan
 
 
 def register(app: typer.Typer) -> None:
@@ -75,7 +75,7 @@ def train(
     elif len(runs) == 1:
         say(f"run {runs[0].id} in {runs[0].path}\n{runs[0].scores.summary()}{described_lines(runs[0])}")
     else:
-        show_table(rows, ["run", "seed", *METRICS])
+        show_table(rows, ["run", "seed", *score_columns()])
 
 
 def seeds_of(words: list[str]) -> list[list[str]]:

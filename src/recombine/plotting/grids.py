@@ -96,7 +96,7 @@ def landscape(
     limits: tuple[float, float] | None = None,
     *,
     label: str = "",
-    log: bool | None = None,
+    log: bool = False,
 ) -> Axes:
     """Draw a metric over the first two factors (mean over the others) and outline the hold-out.
 
@@ -104,7 +104,7 @@ def landscape(
     """
     ax = grid_axes(holdout.space, ax)
     plane = _plane(holdout, values)
-    if metric == "mse" if log is None else log:
+    if log:
         low, high = limits or (max(np.nanmin(plane), 1e-12), max(np.nanmax(plane), 2e-12))
         style: dict[str, Any] = {"norm": LogNorm(low, high), "cmap": "magma"}
         plane = plane.clip(min=low)

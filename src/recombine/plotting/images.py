@@ -106,7 +106,15 @@ def comparison(
     trained.set_title(f"{task.holdout.n_ood} of {len(task.space)} pairs are\nnever trained on", fontsize=10)
     outline(task.holdout, trained)
     for ax, name in zip(landscapes[1:], errors):
-        landscape(task.holdout, errors[name].reshape(task.space.shape), "mse", ax, limits, label="mean squared error")
+        landscape(
+            task.holdout,
+            errors[name].reshape(task.space.shape),
+            "mse",
+            ax,
+            limits,
+            label="mean squared error",
+            log=True,
+        )
         ax.set_title(titles[name], fontsize=10)
     for ax in landscapes:
         ax.set_box_aspect(1)

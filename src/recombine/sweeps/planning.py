@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from recombine.runs.config import RunConfig
@@ -10,8 +10,8 @@ from recombine.runs.estimate import Estimator
 from recombine.runs.status import Planned
 from recombine.runs.store import Store
 from recombine.sweeps import manifest
-from recombine.sweeps.engines.choice import LOCAL, start_engine
-from recombine.sweeps.engines.engine import EngineOptions, Needs
+from recombine.sweeps.engines.choice import workers_for_estimate
+from recombine.sweeps.engines.engine import EngineOptions
 from recombine.sweeps.jobs.training import batches
 from recombine.sweeps.spec.spec import Sweep
 
@@ -84,8 +84,7 @@ def plan(spec: Sweep, store: Store, engine: str, options: EngineOptions, *, any_
     manifest.check_versions(store, spec.configs, any_version)
     stored = {config.hash for config in spec.configs if store.look(config).status.finished}
     jobs = batches([config for config in spec.configs if config.hash not in stored])
-    here = options if engine in LOCAL else replace(options, needs=Needs(), address=None, shared=False)
-    workers = start_engine(engine if engine in LOCAL else "processes", here).capacity()
+    workers = workers_for_estimate(engine, options)
     budget = 6.0 if spec.share == 1.0 else 2.0
     seconds = Estimator(store, measure=0.05, budget=budget, threads=1).on_workers(jobs, workers)
     number, seconds = round(len(jobs) / spec.share), seconds / spec.share

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from recombine.plotting.style import COLOURS, MARKERS, new_figure
 from recombine.scoring.intervals import bootstrap_interval
+from recombine.scoring.scores import on_log_scale
 
 
 def plot(rows: Sequence[Mapping[str, Any]], x: str, y: str, by: str | None, ax: Axes | None) -> Axes:
@@ -31,7 +32,7 @@ def plot(rows: Sequence[Mapping[str, Any]], x: str, y: str, by: str | None, ax: 
         ax.errorbar(at, means, yerr=np.abs(ends.T - means), capsize=3, linewidth=1.2, label=name or None, **style)
     if any(isinstance(row.get(x), str) or row.get(x) is None for row in used):
         ax.set_xticks(list(places.values()), list(places))
-    if "mse" in y and all(row[y] > 0 for row in used):
+    if on_log_scale(y.removeprefix("id_").removeprefix("ood_")) and all(row[y] > 0 for row in used):
         ax.set_yscale("log")
     ax.set_xlabel(x)
     ax.set_ylabel(y)

@@ -75,6 +75,7 @@ def run(
     from recombine import sweeps
     from recombine.core.devices import resolve
     from recombine.runs.store import Store
+    from recombine.sweeps.engines.choice import is_cluster
 
     spec = specification(words or [], sample=dry_run)
     store = Store(out)
@@ -84,7 +85,7 @@ def run(
     request = None if diagnose is None else requested(diagnose)
     sweeps.checked_limits(retries, time_limit, checkpoint_seconds)
     sweeps.check_engine(engine, options)
-    if engine in ("in-process", "processes"):
+    if not is_cluster(engine):
         resolve(device)
     if dry_run:
         show_plan(sweeps.plan(spec, store, engine, options, any_version=any_version), as_json)

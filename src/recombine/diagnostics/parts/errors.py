@@ -75,7 +75,7 @@ class Errors(Part):
             picture = map_over_grid(diagnosis, mse, ax, cmap="magma")
             figure.colorbar(picture, ax=ax, label="mean squared error")
         else:
-            landscape(diagnosis.holdout, mse, "mse", ax, label="mean squared error")
+            landscape(diagnosis.holdout, mse, "mse", ax, label="mean squared error", log=True)
         shares = ", ".join(f"{r['cells'].upper()} {r['relative']:.2g}" for r in result.rows)
         ax.set_title(f"error relative to the variance of the cells' truth:\n{shares}", fontsize=8)
         return figure

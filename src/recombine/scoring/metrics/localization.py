@@ -21,6 +21,7 @@ class Localization(Metric):
 
     name = "localization"
     order = 6
+    headline = 2
     label = "localization"
     direction = Direction.HIGHER
 

@@ -69,6 +69,7 @@ class Metric(ABC):
         direction: Whether lower or higher values are better.
         log: Whether figures use a log scale.
         order: Position among the columns.
+        headline: Position in short listings of runs, starting at 1; 0 leaves the metric out.
     """
 
     name: ClassVar[str]
@@ -78,6 +79,7 @@ class Metric(ABC):
     direction: ClassVar[Direction] = Direction.LOWER
     log: ClassVar[bool] = False
     order: ClassVar[int] = 100
+    headline: ClassVar[int] = 0
 
     def applies(self, task: Task) -> bool:
         """Whether the metric is defined for a task. If not, its column is absent."""

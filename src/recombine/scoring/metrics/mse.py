@@ -11,6 +11,7 @@ class MeanSquaredError(Metric):
 
     name = "mse"
     order = 1
+    headline = 1
     label = "mean squared error"
     short = "error"
     log = True

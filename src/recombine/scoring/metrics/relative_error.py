@@ -18,6 +18,7 @@ class RelativeError(Metric):
 
     name = "relative_error"
     order = 2
+    headline = 3
     label = "error, relative to the truth's variance"
     log = True
 

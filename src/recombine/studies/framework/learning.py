@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from recombine.runs.config import RunConfig
@@ -52,6 +53,17 @@ def until_learnt(runs: Runs, lengths: Sequence[Any], config: Callable[[Any], Run
         if run is None or learning(run)["learnt"]:
             break
     return asked
+
+
+def longer(config: RunConfig, times: int) -> RunConfig:
+    """The same run, trained for so many times as many epochs, or steps where the recipe counts steps."""
+    length = "steps" if config.training["steps"] is not None else "epochs"
+    return RunConfig.parse([f"training.{length}={times * config.training[length]}"], config.to_dict())
+
+
+def ladders(runs: Runs, wanted: Mapping[Any, RunConfig], lengths: Sequence[int]) -> dict[Any, list[RunConfig]]:
+    """Label → runs of growing length, up to the first one that has learnt or is not finished yet."""
+    return {label: until_learnt(runs, lengths, partial(longer, config)) for label, config in wanted.items()}
 
 
 def evidence(groups: Mapping[int, Rows], number: Callable[[Rows], float], *, runs: Callable[[Rows], Rows]) -> Evidence:

@@ -41,6 +41,7 @@ class Profile:
         inner_recipe, inner_ramp_recipe: The same for CNNs of `inner_width`.
         mlp_recipe: The same for MLPs as published.
         mlp_epochs: For every code, the epochs to try, in this order, until an MLP has learnt its training pairs.
+        lengths: How many times as long a CNN is trained, in this order, until it has learnt its training pairs.
         digits: Images of the digits 0 … 9 for the study of rotation, packed as in a configuration; by default those of
             the package.
     """
@@ -63,6 +64,7 @@ class Profile:
     mlp_epochs: Mapping[str, tuple[int, ...]] = field(
         default_factory=lambda: {"bump": (100, 200, 400), "ramp": (500, 1000, 2000)}
     )
+    lengths: tuple[int, ...] = (1, 2, 4)
     check_seeds: int = 0
     digits: tuple[str, ...] | None = None
     more_seeds: Mapping[str, int] = field(default_factory=dict)
@@ -105,6 +107,7 @@ PROFILES = {
             check_seeds=1,
             mlp_recipe=("training.kind=recommended", "training.steps=30"),
             mlp_epochs={"bump": (1, 2), "ramp": (1, 2)},
+            lengths=(1,),
         ),
         Profile(
             name="quick",

@@ -207,8 +207,9 @@ def judged(
     rows = []
     for claim in study.claims:
         second = judge(edition_2.CLAIMS[claim], effects, seeds, reason, failure).to_json()
-        before = judge_by_intervals(edition_1.CLAIMS[claim], first, seeds, reason, failure).to_json()
-        rows.append({**second, "edition": EDITION, "first_edition": before})
+        before = edition_1.CLAIMS.get(claim)  # claims that were added later are not in it
+        found = None if before is None else judge_by_intervals(before, first, seeds, reason, failure).to_json()
+        rows.append({**second, "edition": EDITION, "first_edition": found})
     return rows
 
 

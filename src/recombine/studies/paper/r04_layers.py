@@ -22,7 +22,7 @@ from recombine.studies.framework.layers import (
     loss_of_factorization,
     trend,
 )
-from recombine.studies.framework.learning import evidence, learning
+from recombine.studies.framework.learning import evidence, ladders, learning
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
 from recombine.studies.framework.verdicts import Effects
@@ -60,11 +60,18 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int, 
     return found | checked
 
 
+def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
+    """The same networks trained for longer, until they have learnt their training pairs."""
+    found = ladders(runs, wanted(profile, seeds), profile.lengths)
+    return [config for ladder in found.values() for config in ladder]
+
+
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """One row per layer of every run, one row per run that says whether it has learnt, and the width check."""
     facts = {"width": profile.inner_width}
     found = PartResult("layers", {"layers": [], "runs": []}, facts=facts)
-    for (width, code, depth, seed), run in runs.labelled(wanted(profile, seeds)):
+    last = {label: ladder[-1] for label, ladder in ladders(runs, wanted(profile, seeds), profile.lengths).items()}
+    for (width, code, depth, seed), run in runs.labelled(last):
         with record_undiagnosed(found, f"run {run.id} ({code}, width {width}, depth {depth}, seed {seed})"):
             about = {"code": code, "width": width, "depth": depth, "seed": seed, "run": run.id}
             found.tables["layers"] += [{**about, **row} for row in layer_rows(runs.diagnosis(run))]
@@ -185,8 +192,9 @@ STUDY = Study(
     title="probes and factorization by layer of CNNs of all depths",
     results=("R4", "R5"),
     claims=("C4", "C5"),
-    version=3,
+    version=4,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    more=more,
     request=lambda profile, config: REQUEST,
     rows=rows,
     plot=plot,

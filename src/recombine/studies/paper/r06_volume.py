@@ -11,7 +11,7 @@ from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, cnn, in
 from recombine.studies.framework.figure_style import by_layer, task_of
 from recombine.studies.framework.layer_figures import volume_maps
 from recombine.studies.framework.layers import REQUEST, volumes, warp_row
-from recombine.studies.framework.learning import evidence, grouped, learning
+from recombine.studies.framework.learning import evidence, grouped, ladders, learning
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
 from recombine.studies.framework.verdicts import Effects
@@ -35,11 +35,18 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int],
     return found | checked
 
 
+def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
+    """The same networks trained for longer, until they have learnt their training pairs."""
+    found = ladders(runs, wanted(profile, seeds), profile.lengths)
+    return [config for ladder in found.values() for config in ladder]
+
+
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Deviation of each run's output volume element from that of the true images, and maps of the first seed."""
     found = PartResult("volume", {"warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
     found.facts["width"] = profile.inner_width
-    for (width, code, seed), run in runs.labelled(wanted(profile, seeds)):
+    last = {label: ladder[-1] for label, ladder in ladders(runs, wanted(profile, seeds), profile.lengths).items()}
+    for (width, code, seed), run in runs.labelled(last):
         with record_undiagnosed(found, f"run {run.id} ({code}, width {width}, seed {seed})"):
             diagnosis = runs.diagnosis(run)
             found.tables["warp"].append(
@@ -94,8 +101,9 @@ STUDY = Study(
     title="volume element by layer of CNNs",
     results=("R6",),
     claims=("C6",),
-    version=2,
+    version=3,
     configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    more=more,
     request=lambda profile, config: REQUEST,
     rows=rows,
     plot=plot,

@@ -16,7 +16,7 @@ from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, inner_c
 from recombine.studies.framework.figure_style import SMALL, by_layer, picture_rows, seeds_note, spread_cells, task_of
 from recombine.studies.framework.layer_figures import curves, volume_maps
 from recombine.studies.framework.layers import REQUEST, layer_rows, loss_of_factorization, volumes, warp_row
-from recombine.studies.framework.learning import Rows, evidence, grouped, learning, until_learnt
+from recombine.studies.framework.learning import Rows, evidence, grouped, ladders, learning, until_learnt
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
 from recombine.studies.framework.verdicts import Effects
@@ -49,8 +49,9 @@ def _fixed(profile: Profile, seeds: Sequence[int]) -> dict[Label, RunConfig]:
 
 
 def _ladders(runs: Runs, profile: Profile, seeds: Sequence[int]) -> dict[Label, list[RunConfig]]:
-    """MLPs of growing training length, up to the first that has learnt."""
-    return {
+    """Networks of growing training length, up to the first that has learnt: CNNs and MLPs."""
+    cnns = {label: config for label, config in _fixed(profile, seeds).items() if label[0] == "cnn"}
+    return ladders(runs, cnns, profile.lengths) | {
         ("mlp", code, depth, seed): until_learnt(
             runs, profile.mlp_epochs[code], partial(mlp, profile, code, depth, seed)
         )
@@ -258,7 +259,7 @@ STUDY = Study(
     title="outputs and layers by depth, CNNs and MLPs",
     results=("R13", "R14"),
     claims=("C14",),
-    version=3,
+    version=4,
     configs=configs,
     request=lambda profile, config: REQUEST,
     more=more,

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from recombine.core.errors import InputError
-from recombine.sweeps.engines.engine import ENGINES, Engine, EngineOptions
+from dataclasses import replace
 
-LOCAL = ("in-process", "processes")  # engines of this machine, which need no address
+from recombine.core.errors import InputError
+from recombine.sweeps.engines.engine import ENGINES, Cluster, Engine, EngineOptions, Needs
+
+
+def is_cluster(engine: str) -> bool:
+    """Whether an engine runs jobs on other machines."""
+    return isinstance(ENGINES[engine], Cluster)
+
+
+def workers_for_estimate(engine: str, options: EngineOptions) -> int:
+    """How many jobs run at a time. A cluster is not contacted: it is estimated as if it were this machine."""
+    if is_cluster(engine):
+        engine, options = "processes", replace(options, needs=Needs(), address=None, shared=False)
+    return start_engine(engine, options).capacity()
 
 
 def check_engine(engine: str, options: EngineOptions) -> None:
@@ -13,7 +25,7 @@ def check_engine(engine: str, options: EngineOptions) -> None:
     ENGINES[engine]
     if options.workers is not None and options.workers < 1:
         raise InputError(f"The maximum number of parallel jobs must be at least 1. Got {options.workers}.")
-    if engine in LOCAL and (options.address is not None or options.shared):
+    if not is_cluster(engine) and (options.address is not None or options.shared):
         raise InputError(f"An address and a shared folder are only for cluster engines. Got the engine {engine!r}.")
 
 

@@ -153,6 +153,17 @@ class EngineOptions:
     time_limit: float | None = None
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """Starts an engine that runs jobs on other machines: it takes an address and a shared folder, and a plan of a sweep
+    does not contact it. Engines of this machine register a plain function."""
+
+    start: Callable[[EngineOptions], Engine]
+
+    def __call__(self, options: EngineOptions) -> Engine:
+        return self.start(options)
+
+
 ENGINES = Catalogue[Callable[[EngineOptions], Engine]]("engine", "recombine.sweeps.engines")
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recombine.core.errors import InputError, RecombineError
-from recombine.sweeps.engines.engine import ENGINES, Event, Job, Lost, Needs, attempt
+from recombine.sweeps.engines.engine import ENGINES, Cluster, Event, Job, Lost, Needs, attempt
 from recombine.sweeps.engines.wire import decode_event, decode_job, encode_event, encode_job
 
 LOOPBACK = "127.0.0.1"
@@ -268,4 +268,4 @@ def _within(seconds: float, work: Callable[[], object]) -> BaseException | None:
     return raised[0]
 
 
-ENGINES.add("ray", lambda options: RayCluster(options.workers, options.needs, options.address, options.shared))
+ENGINES.add("ray", Cluster(lambda options: RayCluster(options.workers, options.needs, options.address, options.shared)))
