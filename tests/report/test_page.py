@@ -181,7 +181,11 @@ def test_claims_find_their_figures():
     picture = b"\x89PNG\r\n\x1a\nIEND\xaeB`\x82"
     names = ["R05_a.png", "R5_b.png", "R15_c.png", "own.png"]
     figures = {("here", name): picture for name in names} | {("here", "R1_x.png"): b"no"}
-    claims = [{"claim": "C5"}, {"claim": "C1", "figure": "figures/own.png"}, {"claim": "new", "results": "R15"}]
+    claims = [
+        {"claim": "C5", "results": ["R5"]},
+        {"claim": "C1", "figure": "figures/own.png"},
+        {"claim": "new", "results": "R15"},
+    ]
     found, notes = claims_json([("here", {"claims": claims}), ("there", "text")], figures, Blobs())
     assert [row["figures"] for row in found["rows"]] == [["R05_a.png", "R5_b.png"], ["own.png"], ["R15_c.png"]]
     assert found["others"] == []
@@ -191,7 +195,9 @@ def test_claims_find_their_figures():
 def test_a_claim_shows_figures_of_its_own_study_only():
     picture = b"\x89PNG\r\n\x1a\n%sIEND\xaeB`\x82"
     figures = {(folder, "R05.png"): picture % folder.encode() for folder in ("one", "two")}
-    found, _ = claims_json([(s, [{"claim": "C5"}]) for s in ("one", "two", "three")], figures, Blobs())
+    found, _ = claims_json(
+        [(s, [{"claim": "C5", "results": ["R5"]}]) for s in ("one", "two", "three")], figures, Blobs()
+    )
     assert [row["figures"] for row in found["rows"]] == [["one/R05.png"], ["two/R05.png"], []]
     assert len(set(found["figures"].values())) == 2
 

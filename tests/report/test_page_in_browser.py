@@ -49,12 +49,13 @@ def study(tmp_path_factory, store):
     """A folder as a reproduction writes it: claims, tables and figures."""
     folder = tmp_path_factory.mktemp("study")
     claims = [
-        {"claim": "C4", "text": "factorization falls", "verdict": "reproduced", "statistic": -0.5,
+        {"claim": "C4", "results": ["R4", "R5", "R14"], "text": "factorization falls",
+         "verdict": "reproduced", "statistic": -0.5,
          "interval": [-0.6, -0.4], "n_seeds": 43021, "threshold": 0, "reason": "",
          "parts": [{"part": "falls", "definition": "last − first", "verdict": "reproduced", "statistic": -0.5,
                     "effects": {"0": 0.12345678, "1": 4}, "reason": ""}]},
         {"claim": HOSTILE["script"], "verdict": "not reproduced", "statistic": None},
-        {"claim": "C11", "verdict": "inconclusive"}, 17,
+        {"claim": "C11", "results": ["R9"], "verdict": "inconclusive"}, 17,
     ]  # fmt: skip
     (folder / "claims.json").write_text(json.dumps(claims))
     (folder / "tables").mkdir()

@@ -10,13 +10,8 @@ from typing import Any
 from recombine.diagnostics.findings import json_able
 from recombine.report.arrays import Blobs, Block
 
-# The results of the paper that show a claim, for files that do not name them.
-RESULTS = {
-    "C1": "R1", "C2": "R2", "C3": "R3 R11", "C4": "R4 R5 R14", "C5": "R5", "C6": "R6", "C7": "R7", "C8": "R7",
-    "C9": "R8", "C10": "R8", "C11": "R9", "C12": "R10 R15", "C13": "R12", "C14": "R14",
-}  # fmt: skip
 VERDICTS = ("reproduced", "not reproduced", "inconclusive")
-NAME = re.compile(r"([CR])0*(\d+)(?![0-9])", re.IGNORECASE)
+NAME = re.compile(r"R0*(\d+)(?![0-9])", re.IGNORECASE)
 
 
 def claims_json(
@@ -56,17 +51,16 @@ def claims_json(
 
 
 def _figures(claim: Mapping[str, Any], kept: Mapping[str, str]) -> list[str]:
-    """The figures of a claim: those it names, else those of the results it names, else those known to show it."""
+    """The figures of a claim: those it names, otherwise those of the results it names."""
     named = claim.get("figures", claim.get("figure"))
     named = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     found = [name for given in named if isinstance(given, str) for name in kept if given.rpartition("/")[2] == name]
     if found:
         return found
-    said = " ".join(str(claim.get(key, "")) for key in ("results", "result", "figure"))
-    results = _names(said, "R") or _names(RESULTS.get(next(iter(_names(str(claim["claim"]), "C")), ""), ""), "R")
-    return [name for name in kept if results & _names(name.partition("_")[0], "R")]
+    results = _results(" ".join(str(claim.get(key, "")) for key in ("results", "result", "figure")))
+    return [name for name in kept if results & _results(name.partition("_")[0])]
 
 
-def _names(text: str, letter: str) -> set[str]:
-    """Names such as R5 or R05 in a text, in normal form."""
-    return {f"{letter}{int(number)}" for kind, number in NAME.findall(text) if kind.upper() == letter}
+def _results(text: str) -> set[str]:
+    """Results such as R5 or R05 in a text, without leading zeros."""
+    return {f"R{int(number)}" for number in NAME.findall(text)}

@@ -165,7 +165,8 @@ def _study(
         failures[f"study {study.key} failed"] = str(error)
         say(f"{study.key} failed: {error}")
     verdicts = judged(study, part, seeds, reason, listed(failures))
-    rows = [{**verdict, "study": study.key, "profile": profile.name} for verdict in verdicts]
+    about = {"study": study.key, "results": list(study.results), "profile": profile.name}
+    rows = [{**verdict, **about} for verdict in verdicts]
     output.write_claims(rows)
     report.judged += [row["claim"] for row in rows]
 
