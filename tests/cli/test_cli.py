@@ -84,7 +84,7 @@ def test_dry_run_writes_nothing(tmp_path):
     assert "to train" in call("train", *TINY, "--out", tmp_path / "new", "--dry-run").stdout
     assert not (tmp_path / "new").exists()
     plan = json.loads(call("demo", "--out", tmp_path / "new", "--dry-run", "--json").stdout)
-    assert [row["status"] for row in plan] == ["to train", "to train"]
+    assert [row["status"] for row in plan] == 3 * ["to train"]
     assert not (tmp_path / "new").exists()
 
 

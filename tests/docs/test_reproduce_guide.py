@@ -29,7 +29,7 @@ def test_the_table_of_profiles_is_true(column, name):
     assert rows["seeds"].startswith(str(min(counts)))
     assert str(max(counts)) in rows["seeds"]
     assert rows["CNN (R1–R3, R11)"] == f"width {profile.width}, depth {profile.standard_depth}"
-    inner = rows["CNN looked at layer by layer (R4–R6, R13, R14)"]
+    inner = rows["CNN analysed layer by layer (R4–R6, R13, R14)"]
     assert inner.startswith(f"width {profile.inner_width}, depths {listed(profile.depths)}")
     assert ("two seeds also at width 64" in inner) == (profile.check_seeds == 2)
     assert rows["MLP"] == f"depths {listed(profile.mlp_depths)}"

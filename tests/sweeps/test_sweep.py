@@ -335,7 +335,7 @@ def test_a_folder_of_another_version_is_refused_and_says_what_differs(copy):
     path = copy / "sweep.json"
     good = json.loads(path.read_text())
     path.write_text(json.dumps({**good, "versions": {**good["versions"], "recombine": "0.0.9"}}))
-    with pytest.raises(StoreError, match=rf"recombine 0\.0\.9 there, {re.escape(recombine.__version__)} here"):
+    with pytest.raises(StoreError, match=rf"recombine 0\.0\.9 .*{re.escape(recombine.__version__)}"):
         sweep(wanted_of(copy), copy)
     assert len(sweep(wanted_of(copy), copy, any_version=True).finished) == 6
     path.write_text(json.dumps({**good, "format": "recombine-sweep-0"}))
@@ -349,9 +349,7 @@ def test_a_folder_of_another_version_is_refused_and_says_what_differs(copy):
 def test_runs_of_another_version_are_noticed_without_a_sweep_json(copy, monkeypatch):
     (copy / "sweep.json").unlink()
     monkeypatch.setattr(manifest, "versions", lambda: {"recombine": "9.9", "torch": "9.9"})
-    with pytest.raises(
-        StoreError, match=rf"recombine {re.escape(recombine.__version__)} there, 9\.9 here; torch .* there, 9"
-    ):
+    with pytest.raises(StoreError, match=rf"recombine {re.escape(recombine.__version__)} .*9\.9.* torch .*9"):
         sweep(wanted_of(copy), copy)
 
 

@@ -92,7 +92,7 @@ def test_a_quick_plot_has_a_point_per_run_and_a_line_per_group(folder):
     assert sum(len(points.get_offsets()) for points in ax.collections if hasattr(points, "get_sizes")) == 7
     words = sweeps.table(folder).plot("decoder.kind", "ood_localization")
     assert [label.get_text() for label in words.get_xticklabels()] == ["cnn", "mlp"]
-    with pytest.raises(InputError, match="There is no column 'depth' to draw"):
+    with pytest.raises(InputError, match="There is no column 'depth'"):
         sweeps.table(folder).plot("depth")
     with pytest.raises(InputError, match="no run is finished"):
         Table(["seed"], ["ood_mse"], [], {}).plot("seed")

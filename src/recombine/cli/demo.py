@@ -109,15 +109,15 @@ def demo(out: Path, *, seed: int = 0, device: str = "auto", progress: bool | Non
 def _diagnosed(run: StoredRun, progress: bool | None) -> Diagnosis:
     """Load the run's diagnosis with the parts that the page shows, or compute it if it is missing."""
     from recombine.core.errors import StoreError
-    from recombine.report.collect import PARTS
+    from recombine.report.collect import page_parts
 
     try:
         found = run.diagnosis
-        if all(found[part].computed for part in PARTS):
+        if all(found[part].computed for part in page_parts()):
             return found
     except StoreError:
         pass
-    return run.diagnose(parts=PARTS, progress=progress)
+    return run.diagnose(parts=page_parts(), progress=progress)
 
 
 def draw(runs: dict[str, StoredRun], path: Path) -> None:
