@@ -49,6 +49,7 @@ def listed(numbers: tuple[int, ...]) -> str:
     return f"{numbers[0]}–{numbers[-1]}" if whole else ", ".join(map(str, numbers))
 
 
+@pytest.mark.long
 def test_the_commands_are_ones(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)

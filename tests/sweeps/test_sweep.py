@@ -397,7 +397,7 @@ def test_a_cut_off_line_in_the_journal_is_left_out(copy):
     assert len(sweeps.status(copy).finished) == 6
 
 
-@pytest.mark.parametrize(("kills", "runs"), [(4, 18), pytest.param(20, 60, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("kills", "runs"), [(2, 10), pytest.param(20, 60, marks=pytest.mark.long)])
 def test_kills_at_random_moments_lose_nothing_repeat_nothing_and_change_nothing(kills, runs):
     counts = ["--drivers", str(kills), "--workers", str(kills), "--runs", str(runs)]
     run = [sys.executable, "-m", "tests.sweeps.faults", *counts]

@@ -71,8 +71,8 @@ def wait_for_step(path: Path, step: int, process):
     ("name", "stop", "steps"),
     [
         ("cnn", signal.SIGKILL, (20, 45)),
-        ("deconv", signal.SIGKILL, (20,)),
-        ("mlp, three seeds together", signal.SIGKILL, (20, 45)),
+        pytest.param("deconv", signal.SIGKILL, (20,), marks=pytest.mark.long),
+        pytest.param("mlp, three seeds together", signal.SIGKILL, (20, 45), marks=pytest.mark.long),
         ("mlp, three seeds together", signal.SIGINT, (30,)),
     ],
 )

@@ -197,6 +197,6 @@ def _drawing_code() -> str:
     from recombine.plotting import style as figures
 
     total = hashlib.sha256()
-    for source in (Path(figures.__file__), *sorted(Path(__file__).parent.glob("*.py"))):
+    for source in (Path(figures.__file__), *sorted(Path(__file__).parents[1].rglob("*.py"))):
         total.update(source.read_bytes())
     return total.hexdigest()

@@ -187,9 +187,10 @@ def plot(part: PartResult) -> dict[str, Figure]:
     )
     coverage = part.facts["coverage"]
     shares = ", ".join(f"{HOLDOUTS[key.split('/')[1]]} {value:.0%}" for key, value in list(coverage.items())[:2])
+    seeds = seeds_note(row["seed"] for row in part.rows)
     figure.supxlabel(
-        f"equally many cells held out in the middle and scattered; energy of unseen images in pixels that some "
-        f"training image lights: {shares} · dots: {seeds_note(row['seed'] for row in part.rows)}, bars: median",
+        f"equally many cells held out in the middle and scattered; dots: {seeds}, bars: median\n"
+        f"energy of unseen images in pixels that some training image lights: {shares}",
         fontsize=SMALL,
     )
     return {"S05_never_lit": figure}
