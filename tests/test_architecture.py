@@ -11,7 +11,7 @@ SOURCE = ROOT / "src" / "recombine"
 ORDER = (
     "core", "plotting", "models", "scoring", "training", "diagnostics", "runs", "sweeps", "studies", "report", "cli",
 )  # fmt: skip
-ABOVE_ALL = ("__init__", "__main__", "registries")  # the public names, and the command line's entry
+ABOVE_ALL = ("__init__", "__main__")  # the public names, and the command line's entry
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -65,3 +65,26 @@ def test_imports_point_down(path):
 def test_the_check_can_fail(source):
     assert len(upward("models", source)) == 1
     assert upward("models", "from recombine.core.errors import InputError\nimport torch\nimport recombine") == []
+
+
+MOST_LINES, MOST_POSITIONAL = 50, 6
+DECLARATIONS = ("cli", "core/scenes", "core/datasets", "models/decoders")  # parameters there are options or settings
+
+
+def oversized(path: Path) -> list[str]:
+    """Functions with a long body or with many positional parameters, unless these declare options or settings."""
+    found = []
+    declares = path.relative_to(SOURCE).as_posix().startswith(DECLARATIONS)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
+            positional = [a.arg for a in (*node.args.posonlyargs, *node.args.args) if a.arg not in ("self", "cls")]
+            lines = (node.end_lineno or 0) - body[0].lineno + 1
+            if lines > MOST_LINES or (len(positional) > MOST_POSITIONAL and not declares):
+                found.append(f"{node.name}: {lines} lines, {len(positional)} positional parameters")
+    return found
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_functions_are_short_and_take_few_positional_parameters(path):
+    assert oversized(path) == []

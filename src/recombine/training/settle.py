@@ -58,11 +58,11 @@ def settle(
     for composer in composers:
         free |= simplify(composer)
     energy = torch.stack([composer.energy for composer in composers]).mean()
-    reached = _fit(model, free, inputs, images, energy, iterations, tolerance)
+    reached = _fit(model, free, inputs, images, energy=energy, iterations=iterations, tolerance=tolerance)
     if not reached:
         for composer in composers:
             free[composer.background] = torch.ones_like(composer.background)
-        _fit(model, free, inputs, images, energy, iterations, tolerance)
+        _fit(model, free, inputs, images, energy=energy, iterations=iterations, tolerance=tolerance)
     after = _error(model, inputs, images)
     kept = after <= before
     if not kept:
@@ -79,6 +79,7 @@ def _fit(
     free: dict[nn.Parameter, Tensor],
     inputs: Tensor,
     images: Tensor,
+    *,
     energy: Tensor,
     iterations: int,
     tolerance: float,

@@ -114,10 +114,17 @@ def gather_evidence(
         which = cells[chosen[name]]
         fit = known = None
         if right is not None and how is not None:
-            fit = fit_truth(rows, right, space, found, how, which, trained | unseen)
+            fit = fit_truth(rows, right, space, found, how, cells=which, available=trained | unseen)
             known = true_products(rows, right, found, how, which, pool)
         memory = fit_memories(
-            found, space, chosen[name], torch.arange(len(pool)), cells, allowed[name], known, seed=seed
+            found,
+            space,
+            looked=chosen[name],
+            pool=torch.arange(len(pool)),
+            cells=cells,
+            allowed=allowed[name],
+            truth=known,
+            seed=seed,
         )
         return CellEvidence(which.numpy(), at[chosen[name]].numpy(), memory, fit)
 

@@ -68,12 +68,12 @@ class TrueProducts:
 def fit_memories(
     found: Products,
     space: FactorSpace,
+    *,
     looked: Int[Tensor, " cell"],
     pool: Int[Tensor, " pool"],
     cells: Int[Tensor, " all"],
     allowed: Bool[Tensor, "cell pool"],
     truth: TrueProducts | None = None,
-    *,
     seed: int,
 ) -> MemoryFit:
     """Explain the outputs of some cells by those of trained ones.

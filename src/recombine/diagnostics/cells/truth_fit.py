@@ -92,6 +92,7 @@ def fit_truth(
     space: FactorSpace,
     found: Products,
     how: Rendering,
+    *,
     cells: Int[Tensor, " cell"],
     available: Bool[Tensor, " grid"],
 ) -> TruthFit:
@@ -102,7 +103,10 @@ def fit_truth(
     at_once = cells_per_block(truth.size) if everywhere else 4 * cells_per_block(truth.size * sum(space.shape))
     for some in torch.arange(len(cells)).split(at_once):
         wanted = available.nonzero()[:, 0] if everywhere else _wanted(near, some, available)
-        parts.append(_fit(rows, truth, space, found, how, cells[some], [one[some] for one in near], wanted, everywhere))
+        replaced = [one[some] for one in near]
+        parts.append(
+            _fit(rows, truth, space, found, how, cells=cells[some], near=replaced, wanted=wanted, everywhere=everywhere)
+        )
     return TruthFit(**{name: torch.cat([part[name] for part in parts]).numpy() for name in parts[0]})
 
 
@@ -124,6 +128,7 @@ def _fit(
     space: FactorSpace,
     found: Products,
     how: Rendering,
+    *,
     cells: Tensor,
     near: list[Tensor],
     wanted: Tensor,
@@ -159,7 +164,17 @@ def _fit(
         "value_index": value["index"],
         "value_apart": apart,
         **_elsewhere(distance, here, wanted, everywhere),
-        "read": _read(distance, explained, flat, place, near, space.coordinates(cells), wanted, space, everywhere),
+        "read": _read(
+            distance,
+            explained,
+            flat,
+            place=place,
+            near=near,
+            at=space.coordinates(cells),
+            wanted=wanted,
+            space=space,
+            everywhere=everywhere,
+        ),
     }
 
 
@@ -209,6 +224,7 @@ def _read(
     distance: Tensor,
     explained: Tensor,
     flat: Tensor,
+    *,
     place: Tensor,
     near: list[Tensor],
     at: Tensor,

@@ -484,14 +484,15 @@ def _compact(subject: Subject, cells: Int[Tensor, " cell"], memory: int, copies:
     origins: dict[str, Tensor] = {}
     for start in range(0, n, kept):
         block: dict[str, Rows] = {name: [] for name in wide}
-        _collect(subject, cells, start, min(start + kept, n), block, narrow, [] if copies else [block])
+        _collect(subject, cells, start, min(start + kept, n), wide=block, narrow=narrow, held=[] if copies else [block])
         origins = origins or {name: _origin(parts) for name, parts in block.items()}
         for name, gram in grams.items():
             _multiply(gram, origins[name], block[name], start, block[name], start)
         for other in range(start + kept, n, max(1, fitting - kept)):
             stop = min(other + max(1, fitting - kept), n)
             passing: dict[str, Rows] = {name: [] for name in wide}
-            _collect(subject, cells, other, stop, passing, narrow, [] if copies else [block, passing])
+            held = [] if copies else [block, passing]
+            _collect(subject, cells, other, stop, wide=passing, narrow=narrow, held=held)
             for name, gram in grams.items():
                 _multiply(gram, origins[name], block[name], start, passing[name], other)
     found = {name: Features(rows, None) for name, rows in narrow.items()}
@@ -511,6 +512,7 @@ def _collect(
     cells: Tensor,
     start: int,
     stop: int,
+    *,
     wide: dict[str, Rows],
     narrow: dict[str, Tensor],
     held: Sequence[dict[str, Rows]],
