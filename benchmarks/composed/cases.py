@@ -107,4 +107,5 @@ def width_for(kind: str, depth: int, task: rc.Task, parameters: int) -> int:
         model = rc.decoders.DECODERS.build({"kind": kind, "depth": depth, "width": width}, task.shapes)
         return sum(p.numel() for p in model.parameters())
 
-    return min(range(2, 129), key=lambda width: abs(math.log(count(width) / parameters)))
+    step = 4 if kind == "pixel_mlp" else 1  # sines and cosines of two axes
+    return min(range(2 * step, 129, step), key=lambda width: abs(math.log(count(width) / parameters)))
