@@ -60,7 +60,7 @@ def test_a_study_runs_and_draws_and_judges_from_saved_rows(key, out, tmp_path):
     assert set(study.effects(part)) <= declared
     saved = {row["claim"]: row for row in json.loads((out / "claims.json").read_text())}
     for verdict in judged(study, part, SEEDS, listed(reasons(part)), listed(undiagnosed(part))):
-        assert saved[verdict["claim"]] == {**verdict, "study": key, "profile": "smoke"}
+        assert saved[verdict["claim"]] == {**verdict, "study": key, "results": list(study.results), "profile": "smoke"}
 
 
 @pytest.mark.parametrize("key", SOME_ARE_LONG)
