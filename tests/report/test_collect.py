@@ -187,3 +187,19 @@ def test_a_diagnosis_that_contradicts_itself_is_left_out_of_the_page(store):
     page = build(found, models=3)
     assert len([note for note in page.notes if "contradicts itself" in note]) == 1
     assert found.models[0].name in page.notes[-1]
+
+
+def test_a_run_whose_data_are_missing_is_not_called_damaged(store, runs, monkeypatch):
+    from recombine.report import collect as module
+
+    add = module._add_run
+
+    def refuse(found, run, *given, **options):
+        if run.id == runs[0].id:
+            raise InputError("There is no file images.npy.")
+        add(found, run, *given, **options)
+
+    monkeypatch.setattr(module, "_add_run", refuse)
+    notes = "\n".join(collect([str(store.root)]).notes)
+    assert "There is no file images.npy." in notes
+    assert "damaged" not in notes

@@ -196,8 +196,10 @@ def _look_through_store(found: Collected, store: Store, diagnose: bool) -> None:
             missing: list[StoredRun] = []
             _add_run(found, run, "", diagnose, missing, asked=False)
             bare += len(missing)
-        except InputError as error:
+        except StoreError as error:
             damaged[row.id] = str(error)
+        except InputError as error:  # its data are elsewhere, or its plug-in is missing: the run itself is whole
+            found.notes.append(f"Run {row.id} is not in the explorer. {error}")
     unfinished = sum(not row.status.finished and not row.status.damaged for row in rows)
     if unfinished:
         found.notes.append(f"{_count(unfinished, 'run', 'runs')} in {store.root} not finished and not shown.")

@@ -66,6 +66,7 @@ def test_a_moved_file_is_found(tmp_path, monkeypatch):
         found_again(there / "data.npy", sha256)
     monkeypatch.setenv("RECOMBINE_DATA", f"{tmp_path}{os.pathsep}{elsewhere}")
     assert found_again(there / "data.npy", sha256).path == elsewhere / "data.npy"
+    assert files.DataFiles().open("images", there / "data.npy") == elsewhere / "data.npy"  # also the first time
     monkeypatch.delenv("RECOMBINE_DATA")
     assert found_again(there / "data.npy", sha256).path == elsewhere / "data.npy"  # seen by this process
 

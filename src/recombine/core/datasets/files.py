@@ -104,6 +104,13 @@ def found_again(path: str | Path, sha256: str) -> DataFile:
     raise changed(present[0], sha256, checked_file(present[0]).sha256)
 
 
+def _located(path: str | Path) -> Path:
+    """Where a file is: at its path, or by its name in one of the folders of RECOMBINE_DATA."""
+    given = Path(path).expanduser().absolute()
+    places = [given, *(folder / given.name for folder in _search_folders())]
+    return next((place for place in places if place.is_file()), given)
+
+
 class DataFiles:
     """The files of a data set as they are opened, by role ("images", "labels").
 
@@ -121,7 +128,7 @@ class DataFiles:
         if self.recorded is not None and role in self.recorded:
             file = found_again(path, self.recorded[role])
         else:
-            file = checked_file(path)
+            file = checked_file(_located(path))
         self.opened[role] = file
         return file.path
 
