@@ -61,4 +61,4 @@ def test_modules_that_are_run_exist():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_python_is_python(page):
     for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-        ast.parse(block)
+        assert ast.parse(block).body, block

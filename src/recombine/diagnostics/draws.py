@@ -61,7 +61,7 @@ def notes_on_draws(part: PartResult) -> list[str]:
     if part.facts[NO_SPREAD]:
         return [
             "all draws gave the same outputs: the model has no noise, or its noise is fixed. recombine.adapt(model, "
-            "noise=…) draws it anew for every draw."
+            "noise=…) samples new noise for every draw."
         ]
     found = verdicts_of(part)
     if found is None:

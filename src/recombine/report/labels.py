@@ -143,7 +143,7 @@ def _plain(value: Any) -> str:
 
 
 def told(run: StoredRun) -> dict[str, Any]:
-    """The configuration from which a run is named: a model of one's own goes by the name it was saved under."""
+    """The configuration from which a run is named: a saved custom model has the name it was saved under."""
     config = run.config.to_dict()
     return {**config, "decoder": {"kind": run.name}} if run.name else config
 

@@ -1,7 +1,7 @@
 """What a model should make of every cell: from a scene, a function of factor values, or an array over the grid.
 
-Small truths are held. A large one that a function makes is made anew for the cells asked for: beside the model's own
-outputs it would be the largest thing in memory.
+Small truths are held in memory. A large one that a function makes is computed again for the requested cells, because
+it would need as much memory as the model's outputs.
 """
 
 from __future__ import annotations
