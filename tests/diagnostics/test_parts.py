@@ -278,3 +278,8 @@ def test_pictures_are_drawn_with_row_0_where_the_scene_has_it():
         pictures = [picture for ax in figure.findobj(Axes) for picture in ax.images]
         assert len(pictures) > 10
         assert {picture.origin for picture in pictures} == {origin}
+
+
+def test_a_part_of_foreign_files_without_tables_is_an_error_with_its_name():
+    with pytest.raises(InputError, match="'probes' has no table"):
+        _ = PartResult("probes", {}).rows

@@ -75,7 +75,7 @@ class PartResult:
         """A table by name; the main one unless given."""
         if not self.computed:
             raise InputError(f"The part {self.name!r} is missing: {self.reason}")
-        name = next(iter(self.tables)) if name is None else name
+        name = next(iter(self.tables), "") if name is None else name
         if name not in self.tables:
             raise InputError(f"The part {self.name!r} has no table {name!r}. Tables: {', '.join(self.tables)}.")
         return self.tables[name]
