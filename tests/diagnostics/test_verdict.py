@@ -78,6 +78,45 @@ def test_plain_cases(outputs, kind):
     assert judged(outputs).kind is kind
 
 
+def one_factor_decoder(kind):
+    """A digit at 120 angles, those strictly between 90° and 132° held out: the truth, the outputs and what is held."""
+    space = rc.FactorSpace(angle=rc.factors.cyclic(360.0, 120, low=1.5))
+    angle = space.values(torch.arange(120))[:, 0]
+    held = (angle > 90) & (angle < 132)
+    truth = rc.scenes.RotatedDigit(space, digits=[7])(space.values(torch.arange(120))).double()
+    before, after = truth[~held & (angle < 110)][-1], truth[~held & (angle > 110)][0]
+    weight = ((angle[held] - 89) / 44)[:, None, None]
+    answers = {
+        "right": truth[held],
+        "blend": (1 - weight) * before + weight * after,
+        "nearest": torch.where(weight < 0.5, before, after),
+        "mean": truth[~held].mean(0),
+        "mirrored": truth[held].flip(2),
+        "wrong angle": truth.roll(4, 0)[held],
+        "faint": 0.4 * truth[held],
+    }
+    outputs = truth.clone()
+    outputs[held] = answers[kind].to(truth)
+    return space, truth, outputs, held
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [
+        ("right", VerdictKind.COMPOSES),
+        ("blend", VerdictKind.SUPERPOSES),
+        ("nearest", VerdictKind.COPIES),
+        ("mean", VerdictKind.COLLAPSES),
+        ("mirrored", VerdictKind.FAILS),
+        ("wrong angle", VerdictKind.FAILS),
+        ("faint", VerdictKind.FAILS),
+    ],
+)
+def test_one_factor(kind, verdict):
+    space, truth, outputs, held = one_factor_decoder(kind)
+    assert judge(gather_evidence(outputs, space, trained=~held, unseen=held, truth=truth)).kind is verdict
+
+
 def test_a_bright_background_changes_nothing():
     assert judged(1 - sums(), 1 - TRUTH).kind is VerdictKind.SUPERPOSES
     assert judged(1 - TRUTH, 1 - TRUTH).kind is VerdictKind.COMPOSES

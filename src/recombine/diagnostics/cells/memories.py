@@ -1,7 +1,8 @@
 """Which trained cells an unseen output may have been put together from.
 
 The *memories* of a cell are the trained cells that share at least one factor value with it, nearer relatives first:
-those that differ in fewer factors, and among these the ones fewer steps away. There is a budget per cell.
+those that differ in fewer factors, and among these the ones fewer steps away. There is a budget per cell. With a single
+factor no two cells share a value: there, the nearer half of the trained cells are its relatives.
 
 A trained cell can be looked at as if it were unseen (`covered_by_hole`): the hold-out's own shape is centred on it, and
 the trained cells that it covers there do not count as memories.
@@ -69,7 +70,7 @@ def choose_memories(
     differing = (apart > 0).sum(-1)
     sizes = torch.tensor(space.shape, dtype=torch.float64)
     order = differing + (apart / sizes).mean(-1)  # the mean is below 1
-    return _choose(order, likeness, allowed & (differing < space.n_factors), budget)
+    return _choose(order, likeness, allowed & _related(apart, allowed), budget)
 
 
 def choose_strangers(
@@ -80,16 +81,24 @@ def choose_strangers(
     *,
     seed: int,
 ) -> Memories:
-    """As many trained cells that share no value, drawn by seed.
+    """As many trained cells that are no relatives, drawn by seed.
 
     Where memories had to be chosen, a third of the strangers are those most like the output, as it is with memories.
     """
     order = torch.rand(allowed.shape, generator=generator(seed, "strangers"), dtype=torch.float64)
     most = int(counts.max())
     likest = likeness if most >= BUDGET else torch.zeros_like(likeness)
-    found = _choose(order, likest, allowed & (apart > 0).all(-1), most)
+    found = _choose(order, likest, allowed & ~_related(apart, allowed), most)
     enough = torch.arange(found.exists.shape[1]) < counts[:, None]
     return Memories(found.column, found.exists & enough)
+
+
+def _related(apart: Int[Tensor, "cell pool factor"], allowed: Bool[Tensor, "cell pool"]) -> Bool[Tensor, "cell pool"]:
+    """Which of the pool share a factor value with each cell; the nearer half of the allowed ones with one factor."""
+    if apart.shape[-1] > 1:
+        return (apart == 0).any(-1)
+    steps = apart[..., 0].double()
+    return steps <= torch.where(allowed, steps, torch.nan).nanmedian(dim=1, keepdim=True).values
 
 
 def _choose(
