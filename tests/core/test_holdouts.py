@@ -549,7 +549,7 @@ def message_of(make) -> str:
             lambda: gap(FactorSpace(a=cyclic(9.0, 9)), "a", 2, 9),
             "hi=9 lies outside factor 'a', whose values go from 0 up to but without 9.",
         ),
-        (lambda: any_of(ONE, parts=[]), "at least 1 item"),
+        (lambda: any_of(ONE, parts=[]), "at least 1 entry"),
         (
             lambda: cross(FactorSpace(x=28, y=9), 4, 5, margin=99),
             "margin=99 leaves nothing of factor 'x' between its margins. Its 28 values allow at most margin=13.",

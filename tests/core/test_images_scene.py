@@ -117,6 +117,37 @@ def test_hold_outs_are_given_as_they_come():
         Task.from_arrays(images, LABELS, factors=FACTORS, holdout=3)
 
 
+def ranged(images, value_range=None):
+    return Task.from_arrays(images, LABELS, factors=FACTORS, holdout=[{"colour": "red", "x": 2}], value_range=value_range)
+
+
+def test_pictures_lie_in_the_stated_range():
+    """[0, 1] unless the user says otherwise; vectors may have any."""
+    images = noise((6, 4, 5)) / 127.5 - 1
+    scene = ranged(images, (-1.0, 1.0)).scene
+    assert scene.value_range == (-1.0, 1.0)
+    assert torch.equal(scene(scene.space.values(torch.tensor([4]))), torch.from_numpy(images[4:5].astype(np.float32)))
+    vectors = 10 * images.reshape(6, -1)
+    assert ranged(vectors).scene.value_range == (vectors.min(), vectors.max())
+    for given, value_range, advice in (
+        (images, None, "value_range=["),
+        (noise((6, 4, 5)).astype(float), None, "scale=255"),
+        (images, (-0.5, 1.0), "value_range=["),
+        (vectors, (0.0, 1.0), "value_range=["),
+        (images, (1.0, -1.0), "[lowest, highest]"),
+    ):
+        with pytest.raises(InputError) as caught:
+            ranged(given, value_range)
+        assert caught.value.problems[0].key == "scene.value_range"
+        assert advice in str(caught.value)
+
+
+def test_a_range_names_a_scene_only_if_it_is_given():
+    images = noise((6, 4, 5)) / 255
+    assert "value_range" not in SCENES.identity(ranged(images).scene.config)
+    assert SCENES.identity(ranged(images, (0.0, 2.0)).scene.config)["value_range"] == [0.0, 2.0]
+
+
 def test_arrays_are_read_from_files_where_they_are(tmp_path):
     written = layouts.arrays(tmp_path)
     task = Task.from_arrays(

@@ -178,7 +178,7 @@ def test_a_packed_bomb_does_not_unfold(tmp_path):
             "a discrete factor 'digit'",
         ),
         (lambda: RotatedDigit(TURN, digits=[10]), "less than 10. Got 10 instead."),
-        (lambda: RotatedDigit(TURN, digits=[]), "at least 1 item"),
+        (lambda: RotatedDigit(TURN, digits=[]), "at least 1 entry"),
         (lambda: RotatedDigit(TURN, images=[]), "one image for each of digits=[4]. Got 0 images."),
         (lambda: RotatedDigit(TURN, images=["so"]), "An image is 28×28 bytes in base64. Got 'so' (2 signs)."),
         (lambda: RotatedDigit(TURN, images=["ä" * 1048]), "An image is 28×28 bytes in base64."),

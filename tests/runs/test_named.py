@@ -68,6 +68,13 @@ def test_a_saved_run_is_listed_and_read_without_its_class(run, stored):
         read.model  # noqa: B018
 
 
+def test_an_adapted_module_is_stored_by_its_own_class(task, tmp_path):
+    run = rc.train(rc.adapt(Own(), task), task, training=rc.recipe("paper", steps=2), progress=False)
+    stored = run.save(tmp_path / "runs", name="adapted")
+    assert json.loads((stored.path / "config.json").read_text())["decoder"]["class"] == "Own"
+    assert json.loads((stored.path / "model" / "config.json").read_text())["class"] == "Own"
+
+
 def test_its_module_brings_it_back(run, stored, task):
     read = rc.load_run("my own", stored.path.parent, module=Own())
     codes = task.inputs(task.space.values(torch.arange(5)))

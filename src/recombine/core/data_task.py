@@ -63,7 +63,7 @@ def holdout_of(given: HoldoutLike, space: FactorSpace) -> Holdout:
         return given
     if isinstance(given, Mapping):
         return HOLDOUTS.build(given, space)
-    if isinstance(given, list | tuple) and given and all(isinstance(cell, Mapping) for cell in given):
+    if isinstance(given, list | tuple) and all(isinstance(cell, Mapping) for cell in given):
         return HOLDOUTS.build({"kind": "cells", "cells": [dict(cell) for cell in given]}, space)
     if callable(given):
         return cast("Holdout", given(space))

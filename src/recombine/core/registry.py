@@ -359,10 +359,20 @@ def explained(wrong: str, key: str, value: Any, details: Iterable[ErrorDetails])
         elif found[-1]["type"] == "value_error":
             problems.append(Problem(here, f"{wrong}{at}: {nested}"))
         else:  # a value that fits none of several types has a problem with each
-            what = ", or ".join(dict.fromkeys(f["msg"][0].lower() + f["msg"][1:] for f in found))
+            what = ", or ".join(dict.fromkeys(_requirement(f) for f in found))
             problems.append(Problem(here, f"{wrong}{at}: {what}. Got {found[-1]['input']!r} instead."))
     more = len(problems) - MOST_TOLD
     return problems if more <= 0 else [*problems[:MOST_TOLD], Problem(key, f"{wrong} at {more} more places.")]
+
+
+def _requirement(detail: ErrorDetails) -> str:
+    """What a value should have been."""
+    context = detail.get("ctx", {})
+    for kind, bound, word in (("too_short", "min_length", "at least"), ("too_long", "max_length", "at most")):
+        if detail["type"] == kind:
+            count = context[bound]
+            return f"it must have {word} {count} {'entry' if count == 1 else 'entries'}"
+    return detail["msg"][0].lower() + detail["msg"][1:]
 
 
 def _entry(value: Any, location: tuple[int | str, ...]) -> tuple[int | str, ...]:

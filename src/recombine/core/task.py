@@ -104,6 +104,7 @@ class Task:
         several: Literal["mean", "nearest"] = "mean",
         own_split: bool = True,
         row_0: Literal["top", "bottom"] = "top",
+        value_range: Sequence[float] | None = None,
         allow_unseen: bool = False,
     ) -> Task:
         """A task from pictures and their labels.
@@ -125,10 +126,14 @@ class Task:
             several: Where a cell has several pictures, whether outputs are compared with their mean or the nearest.
             own_split: False takes the pictures of both parts of the split as one.
             row_0: Whether row 0 of a picture is at its top or bottom.
+            value_range: The lowest and the highest value of the outputs, as in (-1, 1). By default (0, 1) for images,
+                and for vectors the range of the data.
             allow_unseen: As for the task itself.
         """
         dataset = dataset_of(images, labels, factors, keep, split, channels=channels, scale=scale)
-        scene = Images.of(dataset, several=several, own_split=own_split, row_0=row_0)
+        scene = Images.of(
+            dataset, several=several, own_split=own_split, row_0=row_0, value_range=_numbers(value_range)
+        )
         return cls._of(scene, holdout, encoding, allow_unseen)
 
     @classmethod
@@ -143,6 +148,7 @@ class Task:
         several: Literal["mean", "nearest"] = "mean",
         own_split: bool = True,
         row_0: Literal["top", "bottom"] = "top",
+        value_range: Sequence[float] | None = None,
         allow_unseen: bool = False,
     ) -> Task:
         """A task from a data set in files: dSprites, Shapes3D, MPI3D, split files, a folder of pictures, NumPy files.
@@ -151,11 +157,12 @@ class Task:
             data: The path of the file or folder, or its configuration, such as {"kind": "arrays", "images":
                 "images.npy", "labels": "labels.csv"}.
             factors: For layouts that do not know them; by default those that occur in the labels.
-            holdout, encoding, keep, several, own_split, row_0, allow_unseen: As in `from_arrays`.
+            holdout, encoding, keep, several, own_split, row_0, value_range, allow_unseen: As in `from_arrays`.
         """
         described = None if factors is None else as_factors(factors)
+        dataset = open_dataset(data, factors=described, keep=keep)
         scene = Images.of(
-            open_dataset(data, factors=described, keep=keep), several=several, own_split=own_split, row_0=row_0
+            dataset, several=several, own_split=own_split, row_0=row_0, value_range=_numbers(value_range)
         )
         return cls._of(scene, holdout, encoding, allow_unseen)
 
@@ -201,3 +208,7 @@ class Task:
     ) -> Float[Tensor, ...]:
         """The network's targets for factor values."""
         return self.encoding(values, present) if self.inverse else self.scene(values, present)
+
+
+def _numbers(given: Sequence[float] | None) -> list[float] | None:
+    return None if given is None else [float(number) for number in given]

@@ -23,7 +23,7 @@ from recombine.core.holdouts.mask import from_run_lengths
 from recombine.core.scenes import SCENES
 from recombine.core.task import Task
 from recombine.models.activations import precision
-from recombine.models.adapted import outputs_for
+from recombine.models.adapted import class_name, outputs_for
 from recombine.models.decoders import Decoder
 from recombine.models.evaluation_mode import evaluation_mode
 from recombine.runs.config import RunConfig
@@ -89,7 +89,7 @@ def config_of(run: Run, name: str) -> NamedConfig:
             f"A name must have 1 to 100 characters, without slashes and line breaks. Got {name!r}.", "name"
         )
     task, model = run.task, run.model
-    own = {"kind": MODULE, "class": type(model).__name__, "inverse": task.inverse}
+    own = {"kind": MODULE, "class": class_name(model), "inverse": task.inverse}
     if isinstance(model, Decoder):
         own = {**model.config, "inverse": task.inverse}
     return NamedConfig(

@@ -27,6 +27,7 @@ from recombine.core.files import (
     write_tensors,
     write_text,
 )
+from recombine.models.adapted import class_name
 from recombine.models.decoders import Decoder
 from recombine.runs.config import RunConfig
 from recombine.runs.facts import FORMAT, check_belongs, read_facts, run_digest
@@ -83,7 +84,7 @@ def _write_model(model: nn.Module, folder: Path) -> None:
         model.save_pretrained(folder)
         return
     write_tensors(folder / "model.safetensors", {k: v.detach().clone() for k, v in model.state_dict().items()})
-    write_json(folder / "config.json", {"kind": MODULE, "class": type(model).__name__})
+    write_json(folder / "config.json", {"kind": MODULE, "class": class_name(model)})
 
 
 def add_run(folder: Path, config: RunConfig, files: Mapping[str, bytes]) -> None:

@@ -118,8 +118,6 @@ def bad(images, factors=FACTORS, labels=LABELS, keep=None):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: bad(noise((6, 4, 5)).astype(float)), "to 248. Give scale=255."),
-        (lambda: bad(np.full((6, 4, 5), -0.5)), "go from -0.5"),
         (lambda: bad(np.full((6, 4, 5), np.nan)), "Picture 0 holds NaN"),
         (lambda: bad(noise((6, 4, 5)), labels=LABELS + 1), "Picture 2 has the label 3 for 'x'"),
         (lambda: bad(noise((6, 4, 5)), labels=LABELS + 1), "Picture 3 has the label 2 for 'colour'"),

@@ -2,7 +2,7 @@
 
     dataset = open_dataset("dsprites.npz", keep={"orientation": "0:40:4"})
     dataset.space                         # FactorSpace(shape=[square, ellipse, heart], scale=…, …)
-    dataset.pictures(torch.arange(8))     # (8, 64, 64), between 0 and 1
+    dataset.pictures(torch.arange(8))     # (8, 64, 64), bytes divided by 255
     dataset.cells                         # the cell of every picture
     dataset.sha256                        # what names its content
 
@@ -31,7 +31,7 @@ from recombine.core.errors import InputError
 from recombine.core.factors import Factor, FactorSpace
 
 COLOURS = (1, 3, 4)  # how many channels a colour picture has
-SAMPLE = 256  # pictures looked at to see whether their numbers are in range
+SAMPLE = 256  # pictures whose numbers are examined when a data set is opened
 MOST_CELLS = 2**27
 OPEN = 4  # data sets kept open
 
@@ -53,6 +53,7 @@ class Dataset:
         whole: The factors before values were chosen.
         opened: The files it is read from.
         scale: Stored numbers are divided by this.
+        span: The smallest and the largest number of a sample of pictures, after this division.
         picture_shape: (row, column), (channel, row, column) or (number,).
     """
 
@@ -78,7 +79,7 @@ class Dataset:
         self.picture_shape = (shape[-1], *shape[:-1]) if self._channels == "last" else shape
         if len(self.picture_shape) == 3 and self.picture_shape[0] == 1:
             self.picture_shape = self.picture_shape[1:]
-        self.scale = self._checked_scale()
+        self.scale, self.span = self._examined()
 
     def __len__(self) -> int:
         """Number of pictures."""
@@ -129,7 +130,7 @@ class Dataset:
         return order[starts[cell] : starts[cell] + self.counts[cell]]
 
     def pictures(self, numbers: Int[Tensor, " picture"]) -> Float[Tensor, "picture ..."]:
-        """Pictures by number, in [0, 1], channels first; an error if one is not finite."""
+        """Pictures by number, divided by `scale`, channels first; an error if one is not finite."""
         raw = self._rows.read(numbers.numpy())
         if self._channels == "last":
             raw = np.moveaxis(raw, -1, 1)
@@ -139,8 +140,8 @@ class Dataset:
             raise InputError(f"Picture {wrong} holds NaN or infinite numbers. Repair it, or leave it out.")
         return images if self.scale == 1 else images.div_(self.scale)
 
-    def _checked_scale(self) -> float:
-        """What stored numbers are divided by; an error if they then leave [0, 1], seen on a sample of pictures."""
+    def _examined(self) -> tuple[float, tuple[float, float]]:
+        """The scale and the span, from a sample of pictures; an error if one of these is not finite."""
         dtype, given = self.source.dtype, self.source.scale
         sample = np.linspace(0, len(self) - 1, min(SAMPLE, len(self))).astype(np.int64)
         seen = self._rows.read(sample)
@@ -154,12 +155,7 @@ class Dataset:
             scale = 1.0
         else:
             scale = 1.0 if high <= 1 else float(np.iinfo(dtype).max) if dtype.itemsize <= 2 else high
-        if low < 0 or high > scale * (1 + 1e-6):
-            raise InputError(
-                f"Pictures must lie between 0 and 1 after division by {scale:g}. They go from {low:g} to {high:g}. "
-                + ("Give scale=255." if low >= 0 and 1 < high <= 255 else "Bring them into that range first.")
-            )
-        return scale
+        return scale, (low / scale, high / scale)
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, self.picture_shape))

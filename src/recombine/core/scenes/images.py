@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int, Real
+from pydantic import Field
 from torch import Tensor
 
 from recombine.core.datasets import DATASETS, Dataset, open_dataset
@@ -15,11 +16,14 @@ from recombine.core.datasets.dataset import as_layout
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
-from recombine.core.registry import member_of
+from recombine.core.registry import Finite, Since, member_of
 from recombine.core.scenes.scene import SCENES, Scene
 
 CHUNK_BYTES = 2**26  # of pictures averaged at a time
 MOST_NAMED = 3  # unavailable cells in a message
+SLACK = 1e-6  # by how much numbers may leave their range, relative to its length
+
+Range = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
 
 @SCENES.register("images")
@@ -41,6 +45,8 @@ class Images(Scene):
         own_split: Whether the data's own test part is kept out of training. False takes all pictures as one part.
         row_0: Whether row 0 of a picture is at its "top" or "bottom".
         inverted: Whether the object is dark on a bright ground.
+        value_range: The lowest and the highest value of the outputs, as in [-1, 1]. By default [0, 1] for images, and
+            for vectors the range of the data. Values outside raise an error.
     """
 
     factors_from_data = True
@@ -57,6 +63,7 @@ class Images(Scene):
         own_split: bool = True,
         row_0: Literal["top", "bottom"] = "top",
         inverted: bool = False,
+        value_range: Annotated[Range | None, Since(3)] = None,
     ) -> None:
         labelled = space if all_factors is None else FactorSpace.from_config(all_factors)
         self.dataset = open_dataset(data, factors=labelled.factors, keep=keep, sha256=sha256)
@@ -68,6 +75,7 @@ class Images(Scene):
         self.space = space
         self.several, self.row_0, self.inverted = several, row_0, inverted
         self.output_shape = self.dataset.picture_shape
+        self.value_range = _checked_range(self.dataset, value_range)
         self.available = None if self.dataset.available.all() else self.dataset.available
         self.own_split = own_split
         self.test_cells = self.dataset.test_cells if own_split else None
@@ -165,6 +173,26 @@ class Images(Scene):
         pictures = self.dataset.pictures(numbers)
         total = pictures.new_zeros(len(cells), *pictures.shape[1:]).index_add_(0, owner, pictures)
         return total / counts.reshape(-1, *[1] * len(self.output_shape))
+
+
+def _checked_range(dataset: Dataset, given: list[float] | None) -> tuple[float, float]:
+    """The range of a data set's numbers. Raises if they lie outside of it."""
+    low, high = dataset.span
+    if given is None and len(dataset.picture_shape) == 1:
+        return low, high
+    least, most = (0.0, 1.0) if given is None else given
+    if least >= most:
+        raise InputError(f"value_range must be [lowest, highest]. Got {given}.", "scene.value_range")
+    slack = SLACK * (most - least)
+    if low < least - slack or high > most + slack:
+        bytes_ = given is None and low >= 0 and 1 < high <= 255
+        raise InputError(
+            f"Pictures must lie between {least:g} and {most:g} after division by {dataset.scale:g}. They go from "
+            f"{low:g} to {high:g}. "
+            + ("Give scale=255." if bytes_ else f"Give their range, as in value_range=[{low:.4g}, {high:.4g}]."),
+            "scene.value_range",
+        )
+    return least, most
 
 
 def recorded(dataset: Dataset) -> dict[str, Any]:
