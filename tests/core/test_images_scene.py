@@ -118,7 +118,8 @@ def test_hold_outs_are_given_as_they_come():
 
 
 def ranged(images, value_range=None):
-    return Task.from_arrays(images, LABELS, factors=FACTORS, holdout=[{"colour": "red", "x": 2}], value_range=value_range)
+    held = [{"colour": "red", "x": 2}]
+    return Task.from_arrays(images, LABELS, factors=FACTORS, holdout=held, value_range=value_range)
 
 
 def test_pictures_lie_in_the_stated_range():

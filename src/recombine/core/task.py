@@ -131,9 +131,7 @@ class Task:
             allow_unseen: As for the task itself.
         """
         dataset = dataset_of(images, labels, factors, keep, split, channels=channels, scale=scale)
-        scene = Images.of(
-            dataset, several=several, own_split=own_split, row_0=row_0, value_range=_numbers(value_range)
-        )
+        scene = Images.of(dataset, several=several, own_split=own_split, row_0=row_0, value_range=_numbers(value_range))
         return cls._of(scene, holdout, encoding, allow_unseen)
 
     @classmethod
@@ -161,9 +159,7 @@ class Task:
         """
         described = None if factors is None else as_factors(factors)
         dataset = open_dataset(data, factors=described, keep=keep)
-        scene = Images.of(
-            dataset, several=several, own_split=own_split, row_0=row_0, value_range=_numbers(value_range)
-        )
+        scene = Images.of(dataset, several=several, own_split=own_split, row_0=row_0, value_range=_numbers(value_range))
         return cls._of(scene, holdout, encoding, allow_unseen)
 
     @classmethod
