@@ -278,7 +278,7 @@ def markdown() -> str:
     """The table of docs/statistics-power.md."""
     values, stand_ins = pilot()
     lines = [
-        "| part | asked | pilot, seeds 0, 1, 2 | mean ± sd | seeds at face value | seeds, safely | chosen |",
+        "| part | required | pilot, seeds 0, 1, 2 | mean ± sd | seeds at face value | seeds, safely | chosen |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, found in needs().items():

@@ -125,7 +125,7 @@ def page(folder: Path) -> str:
         "a claim the weakest is shown: among those that have its verdict, the one that lies least far beyond its "
         "threshold, in half widths of its interval. `claims.json` has all of them.",
         "",
-        "| claim | verdict | first edition | decided by | effect [95 % interval over seeds] | asked | seeds |",
+        "| claim | verdict | first edition | decided by | effect [95 % interval over seeds] | required | seeds |",
         "|---|---|---|---|---|---|---|",
         *map(_claim_line, claims),
         "",

@@ -124,7 +124,7 @@ def _show_plan(plans: list[Plan], workers: int, as_json: bool) -> None:
 def _show(report: Report) -> None:
     rows = [_line(row) for row in report.claims if row["claim"] in report.judged]
     if rows:
-        show_table(rows, ["claim", "verdict", "decided by", "effect [95 % interval]", "asked", "seeds"])
+        show_table(rows, ["claim", "verdict", "decided by", "effect [95 % interval]", "required", "seeds"])
     say(
         f"\n{len(report.figures) // 2} figures in {report.out / 'figures'}, rows in {report.out / 'tables'}, "
         f"verdicts in {report.out / 'claims.json'}. Took {report.total_seconds / 60:.1f} minutes."
@@ -143,12 +143,12 @@ def _line(row: dict[str, Any]) -> dict[str, Any]:
     effect = "–" if row["statistic"] is None else f"{row['statistic']:.3g}"
     if low is not None:
         effect += f" [{low:.3g}, {high:.3g}]"
-    asked = row["threshold"] if not isinstance(row["threshold"], list) else " … ".join(map(str, row["threshold"]))
+    threshold = row["threshold"] if not isinstance(row["threshold"], list) else " … ".join(map(str, row["threshold"]))
     return {
         "claim": row["claim"],
         "verdict": row["verdict"],
         "decided by": row["decided_by"],
         "effect [95 % interval]": effect,
-        "asked": f"{row['direction']} {asked}",
+        "required": f"{row['direction']} {threshold}",
         "seeds": row["n_seeds"],
     }
