@@ -52,6 +52,8 @@ def stored(run, tmp_path_factory):
 
 def test_a_run_says_in_one_line_what_it_is(run):
     assert repr(run).startswith("Run(Own, seed 0, 20 steps, ID error ")
+    ood = run.scores.columns["mse"][run.scores.is_ood].mean()
+    assert repr(run).endswith(f"OOD error {ood:.2g})")
     assert "\n" not in repr(run)
     assert run.loss_names == ["loss", "absolute"]
 

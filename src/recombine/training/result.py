@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from recombine.core.task import Task
 from recombine.models.adapted import class_name
-from recombine.scoring.scores import Scores
+from recombine.scoring.scores import ID, OOD, Scores
 from recombine.training.recipe import Training
 
 
@@ -44,13 +44,9 @@ class TrainingResult:
     scores: Scores
 
     def __repr__(self) -> str:
-        """One line: model, seed, steps and the last errors."""
-        last = self.history[-1] if self.history else {}
-        errors = [
-            f"{name.removesuffix('_mse').upper()} error {last[name]:.2g}"
-            for name in ("id_mse", "ood_mse")
-            if name in last
-        ]
+        """One line: model, seed, steps and the mean errors of ID and OOD cells."""
+        mse, split = self.scores.columns["mse"], self.scores.split
+        errors = [f"{name} error {mse[split == key].mean():.2g}" for name, key in (("ID", ID), ("OOD", OOD))]
         early = " (stopped early)" if self.stopped_early else ""
         facts = [f"seed {self.seed}", f"{self.steps} steps{early}", *errors]
         return f"{type(self).__name__}({class_name(self.model)}, {', '.join(facts)})"

@@ -82,7 +82,10 @@ def joined(words: Sequence[str]) -> str:
 
 def _failing(what: str) -> Callable[[Verdict], str]:
     def told(verdict: Verdict) -> str:
-        known = "" if math.isnan(verdict.right) else f"; {percent(verdict.right)}{_interval(verdict)} are right"
+        known = ""
+        if not math.isnan(verdict.right):
+            trained = percent(verdict.trained.get(CellClass.RIGHT, 0.0))
+            known = f"; {percent(verdict.right)}{_interval(verdict)} are right ({trained} of trained ones)"
         return f"The model {what}: of {_cells(verdict)} unseen outputs {_others(verdict)}{known}."
 
     return told
