@@ -165,6 +165,20 @@ def test_kernel_matrices_are_much_faster_than_double_loops() -> None:
     assert slow / min(fast() for _ in range(5)) > 40  # in processor time on one thread
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("scale", [1.0, 0.1, 1e30, 1e-30])
+def test_outputs_without_common_light_have_no_overlap_and_no_agreement(dtype: torch.dtype, scale: float) -> None:
+    space = FactorSpace(x=5, y=5)
+    holdout = centre(space, 1, 3)
+    outputs = torch.zeros(len(space), 40, dtype=torch.float64)
+    pixels = torch.rand(len(space), 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * scale
+    outputs[holdout.ood_cells, :20] = pixels[holdout.ood_cells]
+    outputs[holdout.id_cells, 20:] = pixels[holdout.id_cells]
+    grams = gram_matrices(outputs, space, holdout, similarities=["overlap"], overlap_dtype=dtype)
+    assert np.all(grams.ood_by_id("overlap") == 0)
+    assert math.isnan(agreement(grams, "overlap", draws=20).correlation)
+
+
 def test_overlap_in_single_precision_is_good_to_seven_digits() -> None:
     space = FactorSpace(x=10, y=10)
     outputs = random_outputs(space, 700)

@@ -9,6 +9,8 @@ import argparse
 import contextlib
 import faulthandler
 import os
+import random
+import resource
 import select
 import signal
 import sys
@@ -16,7 +18,8 @@ import time
 from dataclasses import dataclass, field
 
 from tests.fuzz import depth
-from tests.fuzz.cases import FOUND, Case
+from tests.fuzz.cases import Case
+from tests.fuzz.found import found_cases
 from tests.fuzz.generated import KINDS, generated
 from tests.fuzz.statistics import Statistics
 from tests.fuzz.stored import stored_files
@@ -83,7 +86,10 @@ def main() -> int:
         if time.monotonic() - told > given.every:
             told = time.monotonic()
             print(f"{told - started:.0f} s: {statistics.line()}", flush=True)
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    minutes = sum(one.ru_utime + one.ru_stime for one in used) / 60
     print(f"{statistics}\n{statistics.line()} in {time.monotonic() - started:.0f} s")
+    print(f"{minutes:.1f} minutes of processor time in all")
     return int(bool(statistics.findings))
 
 
@@ -125,18 +131,20 @@ def _hear(worker: Worker, statistics: Statistics) -> bool:
 
 def _work(first: int, given: argparse.Namespace, files: dict[str, bytes], ends: float, pipe: int) -> None:
     """Every n-th case until all are done or the time is over."""
-    every = given.cases // given.processes if given.processes else 0
+    found = [] if given.kind else found_cases(files)
+    chosen = range(given.first, given.first + given.cases)
+    as_processes = set(random.Random(0).sample(chosen, min(given.processes, given.cases)))
     for number in range(first, given.first + given.cases, given.workers):
         if time.monotonic() > ends:
             break
         faulthandler.dump_traceback_later(SILENT - 10, exit=True)
         _tell(pipe, "at", number)
-        case = _case(number, given.kind, files)
-        apart = bool(every) and (number // given.workers) % every == every - 1
-        found = run_process(case) if apart else run_forked(case)
+        case = _case(number, given.kind, files, found)
+        apart = number in as_processes
+        outcome = run_process(case) if apart else run_forked(case)
         way = "process" if apart else "forked"
-        _tell(pipe, way, case.name.split()[0], found.code, f"{found.seconds:.4f}", ",".join(found.passed))
-        for what in found.wrong:
+        _tell(pipe, way, case.name.split()[0], outcome.code, f"{outcome.seconds:.4f}", ",".join(outcome.passed))
+        for what in outcome.wrong:
             _tell(pipe, "wrong", case.name, what, " ".join(map(repr, case.words)))
 
 
@@ -145,21 +153,23 @@ def _tell(pipe: int, *values: object) -> None:
     os.write(pipe, (text + "\n").encode(errors="replace"))
 
 
-def _case(number: int, kind: str | None, files: dict[str, bytes]) -> Case:
-    if number < len(FOUND) and kind is None:
-        return FOUND[number]
-    return generated(kind or KINDS[number % len(KINDS)], number, files)
+def _case(number: int, kind: str | None, files: dict[str, bytes], found: list[Case]) -> Case:
+    return found[number] if number < len(found) else generated(kind or KINDS[number % len(KINDS)], number, files)
 
 
 def _import_all() -> None:
     """Import what the commands import, once, before the forks."""
+    import gc
     import importlib
 
     for module in ("recombine.sweeps", "recombine.runs.estimate", "recombine.report.page", "recombine.report.collect",
-                   "recombine.diagnostics.diagnose", "recombine.cli.app", "torch._dynamo", "matplotlib.figure",
-                   "scipy.optimize", "scipy.stats", "sklearn.linear_model"):  # fmt: skip
-        with contextlib.suppress(ImportError):
-            importlib.import_module(module)
+                   "recombine.diagnostics.diagnose", "recombine.cli.app", "recombine.plotting.contact_sheet",
+                   "torch._dynamo", "matplotlib.figure", "matplotlib.backends.backend_agg", "PIL.PngImagePlugin",
+                   "PIL.JpegImagePlugin", "numpy.ctypeslib", "scipy.optimize", "typer._adapters",
+                   "pydantic.type_adapter"):  # fmt: skip
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # a collection in a fork would touch, and so copy, all memory
 
 
 if __name__ == "__main__":

@@ -133,18 +133,3 @@ def command_line(draw: random.Random) -> tuple[list[str], dict[str, Any]]:
             options.append(chosen)
     short = [] if "--dry-run" in command else ["training.epochs=1", "training.steps=2"]  # whatever was changed
     return [*command, *words, *short, *(word for option in options for word in option)], {}
-
-
-OTHERS = [
-    ["runs", "list"], ["runs", "show", "0123"], ["runs", "rm", "01"], ["data", "show", "d.npz"],
-    ["sweep", "status", "runs"], ["sweep", "table", "runs", "--group"], ["report", "runs"],
-    ["diagnose", "0123", "--parts", "errors"], ["train", "--config", "c.json", "--dry-run"],
-]  # fmt: skip
-
-
-def other_line(draw: random.Random) -> tuple[list[str], dict[str, Any]]:
-    """A command with a word changed, in an empty folder."""
-    words = list(draw.choice(OTHERS))
-    at = draw.randrange(1, len(words))
-    words[at] = draw.choice([str(odd(draw)), changed_bytes(words[at].encode(), draw).decode(errors="ignore")])
-    return words, {}

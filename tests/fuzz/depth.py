@@ -12,12 +12,14 @@ POINTS = {  # what is called when a case has passed the first checks, by the mod
     "recombine.runs.store:train_group": "trains",
     "recombine.runs.listing:check_belongs": "record read",  # run.json agrees with itself; is it this run's?
     "recombine.runs.store:check_belongs": "record read",
+    "recombine.runs.removal:check_removable": "run chosen",
     "recombine.runs.stored:StoredRun.verify": "verified",
     "recombine.diagnostics.diagnosis_files:_holdout": "diagnosis read",
     "recombine.diagnostics.diagnose:refused_batch": "model called",  # it gives tensors; do they fit?
     "recombine.diagnostics.diagnose:compute_parts": "computes",
     "recombine.report.page:build": "page",
     "recombine.sweeps.planning:batches": "planned",
+    "recombine.core.datasets.source:Source.__post_init__": "data opened",
 }
 _told: set[str] = set()
 _pipe: list[int] = []

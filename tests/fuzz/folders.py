@@ -57,7 +57,11 @@ def _words(name: str, run: str, draw: random.Random) -> list[str]:
 
 
 def _pick(files: Files, run: str, draw: random.Random, ending: str) -> str | None:
-    found = [path for path in sorted(files) if f"/{run}/" in path and path.endswith(ending)]
+    """A file of a run; now and then one of the whole store."""
+    place = "runs/" if draw.random() < 0.1 else f"runs/{run}/"
+    found = [path for path in sorted(files) if path.startswith(place) and path.endswith(ending)]
+    if place == "runs/":
+        found = [path for path in found if path.count("/") == 1] or found
     return draw.choice(found) if found else None
 
 
@@ -141,7 +145,7 @@ def _names(files: Files, run: str, draw: random.Random) -> None:
         what: Any = draw.choice([b"{}", b"", Special("link", f"../../{OUTSIDE}"), Special("folder"), b'{"pid": -1}'])
         files.setdefault(f"runs/{run}/{new}", what)
     else:
-        new = draw.choice(["sweep.json", "journal.jsonl", "0123456789abcdef", "damaged-runs.json", "x\x1b[2J"])
+        new = draw.choice(["sweep.json", "sweep-events.jsonl", "0123456789abcdef", "damaged-runs.json", "x\x1b[2J"])
         files[f"runs/{new}"] = draw.choice([b"{}", b"[", Special("link", f"../{OUTSIDE}"), Special("folder")])
 
 

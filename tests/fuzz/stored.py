@@ -1,4 +1,4 @@
-"""A small store, as files: a run with a diagnosis, a run without, one that was killed. What the fuzzer damages."""
+"""A small store, as files: a sweep of a run with a diagnosis and one without, and a run that was killed."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ def stored_files(seconds: float = 120.0) -> dict[str, bytes]:
 
 
 def _train(folder: Path, names: list[str], checkpoint_seconds: float) -> None:
+    from recombine import sweeps
     from recombine.runs.config import RunConfig
     from recombine.runs.store import Store
 
     configs = [RunConfig.parse(settings(name)) for name in names]
     store = Store(folder / "runs")
-    runs = store.train(configs, checkpoint_seconds=checkpoint_seconds, progress=False, device="cpu")
+    sweeps.run(configs, store, engine="in-process", checkpoint_seconds=checkpoint_seconds, device="cpu", quiet=True)
     if "diagnosed" in names:
-        runs[0].diagnose(parts=["errors", "outputs", "probes"], progress=False)
+        store.load(configs[0].hash).diagnose(parts=["errors", "outputs", "probes"], progress=False)
 
 
 def _in_fork(work, enough, seconds: float) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from recombine.core.errors import InputError
 from recombine.core.limits import check_memory, in_words
-from tests.fuzz.cases import FOUND
+from tests.fuzz.found import FOUND
 from tests.fuzz.worker import run_process
 
 

@@ -146,8 +146,10 @@ def _wait(child: int, seconds: float) -> _Ended:
     started, slow, asleep = time.monotonic(), False, 0
     with contextlib.suppress(ProcessLookupError):
         resource.prlimit(child, resource.RLIMIT_CPU, (math.ceil(seconds), math.ceil(seconds) + 1))
+    end = os.pidfd_open(child)  # readable once it has ended
     while True:
-        done, status, usage = os.wait4(child, os.WNOHANG)
+        ready = select.select([end], [], [], 0.1)[0]
+        done, status, usage = os.wait4(child, 0 if ready else os.WNOHANG)
         if done:
             break
         passed = time.monotonic() - started
@@ -156,8 +158,9 @@ def _wait(child: int, seconds: float) -> _Ended:
             slow = True
             _kill(child)
         elif slow and passed > (MOST_PATIENCE + 1) * seconds:  # not even that ends it: leave it
+            os.close(end)
             return _Ended(-9, True, seconds, 0)
-        time.sleep(0.002 if passed < seconds else 0.1)
+    os.close(end)
     _kill(child, group_only=True)  # what it may have started
     code = os.waitstatus_to_exitcode(status)
     slow = slow or code == -signal.SIGXCPU

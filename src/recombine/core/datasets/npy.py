@@ -167,11 +167,11 @@ class NpzFile:
             with self._opened() as archive, self._member(archive, name) as member:
                 member.read(header.size)
                 for start in range(0, count, step):
-                    wanted = min(step, count - start) * row_bytes
-                    content = member.read(wanted)
-                    if len(content) != wanted:
+                    rows = min(step, count - start)
+                    content = member.read(rows * row_bytes)
+                    if len(content) != rows * row_bytes:
                         raise EOFError("it ends early")
-                    yield np.frombuffer(content, header.dtype).reshape(-1, *rest)
+                    yield np.frombuffer(content, header.dtype).reshape(rows, *rest)
                 member.read(1)  # the end, where the checksum is compared
         except (zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise InputError(f"{what} cannot be unpacked: {_first_line(error)}. {DAMAGED}") from error

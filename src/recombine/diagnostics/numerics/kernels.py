@@ -31,6 +31,7 @@ from recombine.diagnostics.numerics.grids import GridArray, as_rows, blocks, id_
 Similarity = Literal["cosine", "l2", "overlap"]
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "l2", "overlap")
 NEAR = 1e-6  # squared distances below this share of the squared norms are recomputed from the differences
+ROUNDING = 64  # overlaps below this many units in the last place are 0
 DRAWS = 1000
 LEAST_DRAWS = 99  # made whatever the budget
 DRAWS_AT_ONCE = 50  # bounds the memory to that many numbers per OOD cell
@@ -145,7 +146,11 @@ def _distances(
 
 
 def _overlap(rows: Shaped[Tensor, "cell feature"], dtype: torch.dtype) -> Float[Tensor, "cell cell"]:
-    """Σ min = (Σa + Σb − Σ|a − b|) / 2 and Σ max = (Σa + Σb + Σ|a − b|) / 2, so one L1 distance gives both."""
+    """Σ min = (Σa + Σb − Σ|a − b|) / 2 and Σ max = (Σa + Σb + Σ|a − b|) / 2, so one L1 distance gives both.
+
+    Values within rounding error are set to 0. Otherwise, the agreement of outputs that have nothing in common would be
+    that of rounding errors, which depend on the scale of the outputs.
+    """
     count = len(rows)
     upper, lower = torch.triu_indices(count, count, 1)
     apart = torch.zeros(count * (count - 1) // 2, dtype=torch.float64)
@@ -157,6 +162,7 @@ def _overlap(rows: Shaped[Tensor, "cell feature"], dtype: torch.dtype) -> Float[
     both = light[upper] + light[lower]
     overlap = torch.where(light > 0, 1.0, torch.nan).double().diag()
     shared = ((both - apart) / (both + apart)).clamp_(0, 1)  # 0/0 is NaN: neither has any light
+    shared[shared < ROUNDING * torch.finfo(dtype).eps] = 0
     overlap[upper, lower] = shared
     overlap[lower, upper] = shared
     return overlap
