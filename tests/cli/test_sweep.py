@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from recombine.cli.app import app
 from recombine.cli.sweep.run import in_bytes
+from recombine.runs.store import Store
 
 TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "decoder.kind=mlp",
         "decoder.width=8", "training.steps=5"]  # fmt: skip
@@ -52,6 +54,17 @@ def test_sweep_status_and_table_are_told_apart(done, tmp_path):
     for word in ("run", "status", "table", "decoder.depth=2,3,4"):
         assert word in help_text
     assert "--time-limit" in call("sweep", "run", "--help").stdout
+
+
+def test_settings_of_single_parts_reach_the_diagnosis(done, tmp_path):
+    out = shutil.copytree(done, tmp_path / "runs")
+    asked = ["--diagnose", "superposition,kernels", "--cells", "27,28", "--budget", "0.5"]
+    answer = json.loads(call("sweep", *TINY, "seed=0", "--out", out, *HERE, *asked, "--json").stdout)
+    found = Store(out).load(answer["diagnosed"][0]).diagnosis
+    assert found["superposition"].facts["pictures"] == [27, 28]
+    assert found["superposition"].by_layer("pictures")["cells"].tolist() == [27, 28]
+    assert found["kernels"].facts["budget"] == 0.5
+    call("sweep", *TINY, "seed=0", "--out", out, *HERE, *asked[2:], code=2)  # nothing to diagnose
 
 
 def test_the_same_command_again_trains_nothing_and_says_so(done):

@@ -86,8 +86,9 @@ def test_diagnosing_again_loses_nothing(tmp_path):
     [run] = store.train([RunConfig.parse([*TINY, "training.steps=2"])], progress=False)
     layers = ["in", "layers.1.act", "out"]
     run.diagnose(
-        parts=[*page_parts(), "complexity"], layers=layers, geometry="finite difference", seed=7, progress=False
-    )
+        parts=[*page_parts(), "complexity"], layers=layers, geometry="finite difference", seed=7, pictures=3,
+        budget=0.5, progress=False,
+    )  # fmt: skip
     (run.path / "diagnosis" / "geometry.safetensors").write_bytes(b"")
     notes = collect([run.path]).notes
     assert "geometry" in notes[0]
@@ -96,6 +97,8 @@ def test_diagnosing_again_loses_nothing(tmp_path):
     found = run.diagnosis
     assert found["complexity"].computed
     assert found["geometry"].facts["method"] == "finite difference"
+    assert found["superposition"].facts["pictures"] == 3
+    assert found["complexity"].facts["budget"] == found["kernels"].facts["budget"] == 0.5
     assert (list(found.layers), found.facts["request"]["seed"]) == (layers, 7)
     assert model.diagnosis["geometry"].computed
     (run.path / "diagnosis" / "diagnosis.json").write_text("{")

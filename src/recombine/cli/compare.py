@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recombine.cli.command import command
-from recombine.cli.options import Address, Device, Engine, Json
+from recombine.cli.options import Address, AnyVersion, Device, Engine, Json, MaxParallel, comma_separated
 from recombine.cli.output import say, show_json, show_table
 
 if TYPE_CHECKING:
@@ -43,12 +43,8 @@ def compare(
     engine: Engine = "processes",
     address: Address = None,
     device: Device = "auto",
-    max_parallel: Annotated[
-        int | None, typer.Option("--max-parallel", help="Maximum number of jobs at a time.", min=1)
-    ] = None,
-    any_version: Annotated[
-        bool, typer.Option("--any-version", help="Also add to a folder with runs of other versions.")
-    ] = False,
+    max_parallel: MaxParallel = None,
+    any_version: AnyVersion = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every remedy and estimate the time.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -67,7 +63,8 @@ def compare(
     from recombine.studies.compare.suite import chosen
     from recombine.studies.compare.suite import suite as named
 
-    wanted = chosen(named(suite), remedies=_names(remedies), scenes=_names(scenes), splits=_names(splits), seeds=seeds)
+    words = {"remedies": remedies, "scenes": scenes, "splits": splits}
+    wanted = chosen(named(suite), **{name: comma_separated([text]) for name, text in words.items()}, seeds=seeds)
     options = sweeps.EngineOptions(max_parallel, address=address)
     resolve(device)
     sweeps.check_engine(engine, options)
@@ -96,10 +93,6 @@ def compare(
         _show(found, page)
     if found.failed:
         raise typer.Exit(1)
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _workers(engine: str, wanted: int | None) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recombine.cli.command import command
+from recombine.cli.options import Budget, Cells, Json, Out, comma_separated, part_settings
 from recombine.cli.output import say, show_json
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def diagnose(
     what: Annotated[
         str, typer.Argument(metavar="RUN|FILE.py:FUNCTION", help="A run's id, or a function that returns a model.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="Folder of the run store.")] = Path("runs"),
+    out: Out = Path("runs"),
     layers: Annotated[
         list[str] | None,
         typer.Option("--layers", help='Comma-separated names or patterns, e.g. "layers.*.act".'),
@@ -43,20 +44,14 @@ def diagnose(
     ] = None,
     geometry: Annotated[str, typer.Option("--geometry", help='"exact", "finite difference", or both.')] = "exact",
     seed: Annotated[int, typer.Option("--seed", help="Seed of all random draws.")] = 0,
-    budget: Annotated[
-        float | None,
-        typer.Option("--budget", help="Approximate CPU seconds for the searches of one part."),
-    ] = None,
+    budget: Budget = None,
     draws: Annotated[int, typer.Option("--draws", help="Number of noise samples of a generative model.")] = 1,
     save: Annotated[Path | None, typer.Option("--save", help="Folder in which to save the tables and arrays.")] = None,
     figures: Annotated[
         Path | None, typer.Option("--figures", help="Folder in which to save a figure of every part.")
     ] = None,
-    cells: Annotated[
-        list[str] | None,
-        typer.Option("--cells", help="Comma-separated OOD cells whose pictures are kept."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")] = False,
+    cells: Cells = None,
+    as_json: Json = False,
 ) -> None:
     """Find out what a model does with unseen combinations.
 
@@ -69,11 +64,10 @@ def diagnose(
       recombine diagnose 3f8e --figures figures
       recombine diagnose mine.py:model --parts superposition,geometry --json
     """
-    options: dict[str, Any] = {"geometry": _split([geometry]), "seed": seed, "draws": draws}
-    options |= {} if budget is None else {"budget": budget}
-    options |= {name: _split(given) for name, given in (("layers", layers), ("parts", parts)) if given is not None}
-    if cells is not None:
-        options["pictures"] = [_cell(word) for word in _split(cells)]
+    options: dict[str, Any] = {"geometry": comma_separated([geometry]), "seed": seed, "draws": draws}
+    names = {"layers": layers, "parts": parts}
+    options |= {name: comma_separated(given) for name, given in names.items() if given is not None}
+    options |= part_settings(budget, cells)
     _check_folders({"--save": save, "--figures": figures})
     with redirect_stdout(sys.stderr):  # user code may print; standard output is reserved for the result
         found = _own(what, options) if ":" in what else _run(what, out, options, keep=None if save else True)
@@ -86,18 +80,6 @@ def diagnose(
     say(str(found))
     if drawn:
         say(f"\nWrote the figures {', '.join(map(str, drawn))}.")
-
-
-def _split(given: list[str]) -> list[str]:
-    return [word.strip() for words in given for word in words.split(",") if word.strip()]
-
-
-def _cell(word: str) -> int:
-    from recombine.core.errors import InputError
-
-    if not word.isdecimal():
-        raise InputError(f"--cells must be a list of cell numbers such as 12,40. Got {word!r}.")
-    return int(word)
 
 
 def _check_folders(folders: dict[str, Path | None]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,4 +22,33 @@ Address = Annotated[
     str | None,
     typer.Option("--address", help="Address of the Ray cluster: auto, HOST:PORT, or local to start one here."),
 ]
+MaxParallel = Annotated[
+    int | None, typer.Option("--max-parallel", help="Maximum number of jobs at a time; default: as many as fit.")
+]
+AnyVersion = Annotated[bool, typer.Option("--any-version", help="Also add to a folder with runs of other versions.")]
+Budget = Annotated[
+    float | None, typer.Option("--budget", help="Approximate CPU seconds for the searches of one diagnostic part.")
+]
+Cells = Annotated[
+    list[str] | None, typer.Option("--cells", help="Comma-separated OOD cells whose pictures a diagnosis keeps.")
+]
 SweepFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the sweep (its --out).")]
+
+
+def comma_separated(given: Iterable[str]) -> list[str]:
+    """The words of an option that may be repeated and takes several words at once."""
+    return [word.strip() for words in given for word in words.split(",") if word.strip()]
+
+
+def part_settings(budget: float | None, cells: list[str] | None) -> dict[str, Any]:
+    """The fields of a `DiagnosisRequest` that --budget and --cells set."""
+    found: dict[str, Any] = {} if budget is None else {"budget": budget}
+    return found if cells is None else {**found, "pictures": [_cell(word) for word in comma_separated(cells)]}
+
+
+def _cell(word: str) -> int:
+    from recombine.core.errors import InputError
+
+    if not word.isdecimal():
+        raise InputError(f"--cells must be a list of cell numbers such as 12,40. Got {word!r}.")
+    return int(word)

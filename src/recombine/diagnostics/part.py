@@ -56,6 +56,7 @@ class Part(ABC):
         on_request: Whether it is computed only if it is named, and not among all parts.
         needs: What it cannot be computed without.
         tables: Table → column → meaning, the main table first.
+        settings: Field of the request that only this part reads → the fact in which the part records it.
         layer_columns: Columns that it adds to the overview by layer.
         on_page: Whether `recombine report --diagnose` computes it for the page.
         panel_items: How many items (units, cells) its own panel on the page shows at most; 0 if it has no panel.
@@ -66,6 +67,7 @@ class Part(ABC):
     on_request: ClassVar[bool] = False
     needs: ClassVar[frozenset[Need]] = frozenset()
     tables: ClassVar[Mapping[str, Columns]] = {}
+    settings: ClassVar[Mapping[str, str]] = {}
     layer_columns: ClassVar[Mapping[str, LayerColumn]] = {}
     on_page: ClassVar[bool] = True
     panel_items: ClassVar[int] = 0
@@ -84,7 +86,12 @@ class Part(ABC):
 
     def answers(self, facts: Mapping[str, Any], request: DiagnosisRequest) -> bool:
         """Whether a result with these facts, computed before, is what the request asks of this part."""
-        return True
+        asked = request.to_json()
+        return all(asked[name] == value for name, value in self.settings_of(facts).items())
+
+    def settings_of(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of the request that led to a result with these facts."""
+        return {name: facts[fact] for name, fact in self.settings.items() if fact in facts}
 
     def summary(self, result: PartResult) -> str:
         """One line with the main numbers; empty if there is nothing to add to the overview by layer."""

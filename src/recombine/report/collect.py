@@ -276,11 +276,17 @@ def _diagnosed(run: StoredRun) -> Diagnosis:
         return found
     chosen = {part for part in PARTS if found[part].state is not Missing.NOT_REQUESTED}
     return run.diagnose(
-        parts=[part for part in PARTS if part in chosen or part in wanted],
-        geometry=found["geometry"].facts.get("methods", ["exact"]),
-        draws=found["draws"].facts.get("draws", 1),
-        **found.facts["request"],
+        parts=[part for part in PARTS if part in chosen or part in wanted], **_settings(found), **found.facts["request"]
     )
+
+
+def _settings(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The settings of single parts; the larger one of two that differ, such as budgets of earlier requests."""
+    found: dict[str, Any] = {}
+    for name, part in PARTS.items():
+        for setting, value in part.settings_of(diagnosis[name].facts).items():
+            found[setting] = max(found.get(setting, value), value)
+    return found
 
 
 def _note_damage(found: Collected, what: str, diagnosis: Diagnosis) -> None:

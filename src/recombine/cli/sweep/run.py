@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from recombine.cli.command import command
-from recombine.cli.options import Address, Device, Engine, Json, Out
+from recombine.cli.options import (
+    Address,
+    AnyVersion,
+    Budget,
+    Cells,
+    Device,
+    Engine,
+    Json,
+    MaxParallel,
+    Out,
+    comma_separated,
+    part_settings,
+)
 from recombine.cli.output import headline, say, show_json, show_table
 
 if TYPE_CHECKING:
@@ -38,14 +50,14 @@ def run(
             "--diagnose", metavar="PARTS", help="Also diagnose every run: all, or parts such as errors,probes."
         ),
     ] = None,
+    budget: Budget = None,
+    cells: Cells = None,
     engine: Engine = "processes",
     address: Address = None,
     shared: Annotated[
         bool, typer.Option("--shared", help="All machines of the Ray cluster can access --out under the same path.")
     ] = False,
-    max_parallel: Annotated[
-        int | None, typer.Option("--max-parallel", help="Maximum number of jobs at a time; default: as many as fit.")
-    ] = None,
+    max_parallel: MaxParallel = None,
     cpus: Annotated[float, typer.Option("--cpus", help="CPU cores per job.")] = 1.0,
     gpus: Annotated[float, typer.Option("--gpus", help="GPUs per job; with 0.25 four jobs share one.")] = 0.0,
     memory: Annotated[str, typer.Option("--memory", help="Memory per job, e.g. 2GB.")] = "0",
@@ -57,9 +69,7 @@ def run(
         float, typer.Option("--checkpoint-seconds", help="Seconds between checkpoints.")
     ] = 60.0,
     device: Device = "auto",
-    any_version: Annotated[
-        bool, typer.Option("--any-version", help="Also add to a folder with runs of other versions.")
-    ] = False,
+    any_version: AnyVersion = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and the estimated time.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -82,7 +92,7 @@ def run(
     options = sweeps.EngineOptions(
         max_parallel, sweeps.Needs(cpus, gpus, in_bytes(memory)), address=address, shared=shared
     )
-    request = None if diagnose is None else requested(diagnose)
+    request = requested(diagnose, part_settings(budget, cells))
     sweeps.checked_limits(retries, time_limit, checkpoint_seconds)
     sweeps.check_engine(engine, options)
     if not is_cluster(engine):
@@ -124,13 +134,18 @@ def specification(words: list[str], *, sample: bool) -> Sweep:
     return sweeps.parse([word for word in words if word not in files], Path(files[0]) if files else None, sample=sample)
 
 
-def requested(parts: str) -> DiagnosisRequest:
-    """Parse the value of --diagnose."""
+def requested(parts: str | None, settings: dict[str, Any]) -> DiagnosisRequest | None:
+    """Parse the value of --diagnose; `settings` are other fields of the request."""
+    from recombine.core.errors import InputError
     from recombine.diagnostics.part import chosen_parts
     from recombine.diagnostics.request import DiagnosisRequest
 
-    names = [name.strip() for name in parts.split(",") if name.strip()]
-    request = DiagnosisRequest(parts=None if names == ["all"] else names)
+    if parts is None:
+        if settings:
+            raise InputError("--budget and --cells are settings of a diagnosis. Add --diagnose all.", "diagnose")
+        return None
+    names = comma_separated([parts])
+    request = DiagnosisRequest(parts=None if names == ["all"] else names, **settings)
     chosen_parts(request)
     return request
 

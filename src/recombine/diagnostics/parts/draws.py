@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -51,6 +50,7 @@ class Draws(Part):
     name = "draws"
     order = 35
     on_request = True
+    settings: ClassVar = {"draws": "draws"}
     tables: ClassVar = {
         "draws": {
             "draw": "Number of the draw, or mean for the mean over all draws.",
@@ -69,9 +69,6 @@ class Draws(Part):
 
     def asked_for(self, request: DiagnosisRequest, *, named: bool) -> bool:
         return named or request.draws > 1
-
-    def answers(self, facts: Mapping[str, Any], request: DiagnosisRequest) -> bool:
-        return facts.get("draws") == request.draws
 
     def compute(self, inputs: DiagnosisInputs) -> PartResult:
         count, outputs = inputs.request.draws, inputs.outputs

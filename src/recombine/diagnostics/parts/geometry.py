@@ -58,6 +58,7 @@ class GeometryPart(Part):
     name = "geometry"
     order = 50
     needs = frozenset({Need.DERIVATIVES})
+    settings: ClassVar = {"geometry": "methods"}
     tables: ClassVar = {
         "layers": {
             "method": "How the metric tensor was found: exact or finite difference.",

@@ -31,7 +31,6 @@ from recombine.diagnostics.numerics.superposition import (
 )
 from recombine.diagnostics.page_content import Packer, PageContent, PageMap
 from recombine.diagnostics.part import PARTS, Need, Part
-from recombine.diagnostics.request import DiagnosisRequest
 from recombine.diagnostics.verdict.judge import judge
 from recombine.diagnostics.verdict.verdict import Verdict
 from recombine.plotting.images import show_output
@@ -61,6 +60,7 @@ class SuperpositionPart(Part):
     order = 30
     panel_items = 1  # all that its files hold, or nothing
     needs = frozenset({Need.HOLDOUT})
+    settings: ClassVar = {"pictures": "pictures"}
     tables: ClassVar = {
         "cells": {
             **_COMMON,
@@ -146,9 +146,6 @@ class SuperpositionPart(Part):
         arrays = {name: a if name.endswith("cells") else a.astype(np.float32) for name, a in arrays.items()}
         facts = {"pictures": inputs.request.to_json()["pictures"], "verdict": verdict.to_json()}
         return PartResult(self.name, tables, arrays, facts, missing)
-
-    def answers(self, facts: Mapping[str, Any], request: DiagnosisRequest) -> bool:
-        return facts.get("pictures") == request.to_json()["pictures"]
 
     def summary(self, result: PartResult) -> str:
         verdict = Verdict.from_json(result.facts["verdict"])
