@@ -12,7 +12,7 @@ from recombine.core.errors import InputError
 from recombine.core.holdouts import HOLDOUTS
 from recombine.diagnostics.verdict.kinds import VerdictKind
 from recombine.runs.store import Store
-from recombine.studies.compare import figures, results, running, tables
+from recombine.studies.compare import figures, planning, results, running, tables
 from recombine.studies.compare.planning import built_scene, entries, merged, shapes_of, sized, slots_of
 from recombine.studies.compare.remedy import REMEDIES, TRIALS, Block, Remedy
 from recombine.studies.compare.results import COLUMNS, Status, inner_error, ranks
@@ -93,13 +93,40 @@ def test_what_does_not_fit_is_left_out_with_its_reason_and_alone():
     REMEDIES.add("broken", broken)
     try:
         scenes = {"shapes": {"kind": "shapes", "factors": {"shape": 4, "x": 9}}}
-        given = replace(TINY, scenes=scenes, splits=("random",), remedies=("mlp", "cnn_stripes", "broken"))
+        given = replace(TINY, scenes=scenes, splits=("random",), chosen=("mlp", "cnn_stripes", "broken"))
         found = {entry.remedy.name: entry for entry in entries(given)}
     finally:
         REMEDIES.remove("broken")
-    assert found["mlp"].reason is None
-    assert "no image without some factor" in str(found["cnn_stripes"].reason)
-    assert "no such decoder" in str(found["broken"].reason)
+    assert found["mlp"].status is None
+    assert found["cnn_stripes"].status is found["broken"].status is Status.LEFT_OUT
+    assert "no such decoder" in found["broken"].reason
+
+
+def test_a_bug_of_a_plugin_is_a_failure_and_one_of_ours_stops(monkeypatch):
+    given = replace(TINY, chosen=("mlp", "interaction"))
+    sized = planning.sized
+
+    def broken(remedy, *more):
+        return {}[1] if remedy.name == "mlp" else sized(remedy, *more)
+
+    monkeypatch.setattr(planning, "sized", broken)
+    with pytest.raises(KeyError):
+        entries(given)
+    monkeypatch.setitem(REMEDIES.origin, "mlp", "mine.py")
+    first, second = entries(given)
+    assert first.status is Status.FAILED
+    assert second.status is None
+
+
+def test_a_remedy_names_its_suites():
+    assert suite("mini").remedies == ("cnn", "additive", "cnn_stripes")
+    REMEDIES.add("mine", Remedy("mine", {"kind": "mlp"}))
+    try:
+        assert all("mine" in suite(name).remedies for name in SUITES)
+        assert chosen(suite("mini"), remedies=["mlp"]).remedies == ("mlp",)
+    finally:
+        REMEDIES.remove("mine")
+    assert len(suite("full").remedies) == len(REMEDIES)
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,12 @@ import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import torch
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import HOLDOUTS
 from recombine.core.scenes import SCENES, Composition, Scene
@@ -24,6 +25,14 @@ WIDEST = 4096
 INNER_SEED = 1  # of the inner hold-out of trials
 
 
+class Status(StrEnum):
+    """The outcome of a remedy on a scene and a split."""
+
+    DONE = "done"
+    LEFT_OUT = "left out"
+    FAILED = "failed"
+
+
 @dataclass(frozen=True)
 class Entry:
     """A remedy on a scene and a split.
@@ -31,7 +40,8 @@ class Entry:
     Attributes:
         remedy, scene, split: Names.
         trials: One configuration per trial, with the outer and an inner hold-out.
-        reason: Why the combination is left out; None if it is used.
+        status: Why it is not used: its requirements are not met, or its code raised. None if it is used.
+        reason: The explanation; empty if it is used.
         parameters: Number of parameters of its decoder.
     """
 
@@ -39,7 +49,8 @@ class Entry:
     scene: str
     split: str
     trials: tuple[RunConfig, ...] = ()
-    reason: str | None = None
+    status: Status | None = None
+    reason: str = ""
     parameters: int = 0
     base: Mapping[str, Any] | None = None
 
@@ -73,12 +84,17 @@ def _entry(remedy: Remedy, scene: str, split: str, suite: Suite) -> Entry:
         trial = {**base, "holdout": inner, "training": {**base["training"], "allow_unseen": True}}
         trial["training"] |= {"steps": round(remedy.steps * suite.budget.trial_steps)}
         trials = tuple(RunConfig.from_dict(merged(trial, settings)) for settings in remedy.trials)
-        entry = Entry(remedy, scene, split, trials, None, count_parameters(decoder, shapes_of(made)), base)
+        parameters = count_parameters(decoder, shapes_of(made))
+        entry = Entry(remedy, scene, split, trials, parameters=parameters, base=base)
         entry.final(0, 0).check()
         return entry
-    except Exception as error:  # a remedy of a plug-in may raise anything; only its own cells are lost
-        told = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        return Entry(remedy, scene, split, reason=told)
+    except (InputError, NotComputable) as error:
+        return Entry(remedy, scene, split, status=Status.LEFT_OUT, reason=str(error))
+    except Exception as error:
+        if remedy.name not in REMEDIES.origin:
+            raise
+        told = f"{type(error).__name__}: {error}"  # a bug of a plug-in costs its own combinations only
+        return Entry(remedy, scene, split, status=Status.FAILED, reason=told)
 
 
 def _base(

@@ -10,7 +10,7 @@ adds a row for the remedy to `recombine compare`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -18,6 +18,7 @@ from recombine.core.catalogue import Catalogue
 from recombine.core.errors import InputError
 
 TRIALS = 3  # number of settings tried for every remedy
+SMALL, FULL = ("small", "full"), ("full",)  # suites of built-in remedies
 RATES: tuple[Mapping[str, Any], ...] = tuple({"training": {"learning_rate": rate}} for rate in (1e-3, 3e-3, 1e-2))
 
 
@@ -46,6 +47,7 @@ class Remedy:
         parameters, steps: Multiples of the common budget. Values other than 1 put the remedy into the other block.
         control: The remedy with the same extra to compare with.
         extra: Whether it trains on more than the ID pictures.
+        suites: The suites that it belongs to.
         order: Position in tables.
     """
 
@@ -62,6 +64,7 @@ class Remedy:
     steps: float = 1.0
     control: str | None = None
     extra: bool = False
+    suites: Sequence[str] = ("mini", "small", "full")
     order: int = 100
 
     def __post_init__(self) -> None:
@@ -79,6 +82,12 @@ class Remedy:
 
 
 REMEDIES = Catalogue[Remedy]("remedy", "recombine.studies.compare.remedies")
+
+
+def add_in_order(first: int, remedies: Sequence[Remedy]) -> None:
+    """Add several remedies, which stand one after the other in tables from position `first` on."""
+    for order, remedy in enumerate(remedies, first):
+        REMEDIES.add(remedy.name, replace(remedy, order=order))
 
 
 def with_weights(term: str, weight: float) -> tuple[Mapping[str, Any], ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.runs.stored import StoredRun
 from recombine.scoring.intervals import bootstrap_interval
-from recombine.studies.compare.planning import Entry
+from recombine.studies.compare.planning import Entry, Status
 from recombine.studies.compare.remedy import Block
 
 COLUMNS = (
@@ -27,14 +26,6 @@ COLUMNS = (
     "verdict", "failing", "id_error", "ood_error", "id_mse", "ood_mse", "parameters", "steps", "batch", "pictures",
     "seconds", "trial", "held_out", "covered_order", "pixel_coverage", "run",
 )  # fmt: skip
-
-
-class Status(StrEnum):
-    """The outcome of a row."""
-
-    DONE = "done"
-    LEFT_OUT = "left out"
-    FAILED = "failed"
 
 
 def inner_error(store: Store, trial: RunConfig, outer: Mapping[str, Any]) -> float:
@@ -73,8 +64,8 @@ def row_of(
         "seed": seed,
         **facts,
     }
-    if entry.reason is not None or trial is None:
-        return row | {"status": str(Status.LEFT_OUT), "reason": entry.reason}
+    if entry.status is not None or trial is None:
+        return row | {"status": str(entry.status), "reason": entry.reason}
     config = entry.final(trial, seed)
     row |= {"run": config.hash, "trial": trial, "parameters": entry.parameters, "batch": config.training["batch"]}
     row |= {"steps": config.training["steps"], "status": str(Status.FAILED)}

@@ -57,9 +57,9 @@ class Plan:
     @property
     def left_out(self) -> list[dict[str, str]]:
         return [
-            {"remedy": e.remedy.name, "scene": e.scene, "split": e.split, "reason": e.reason}
+            {"remedy": e.remedy.name, "scene": e.scene, "split": e.split, "status": str(e.status), "reason": e.reason}
             for e in self.entries
-            if e.reason is not None
+            if e.status is not None
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Comparison:
         out: The output folder.
         rows: See `recombine.studies.compare.results.COLUMNS`.
         ranked: Mean ranks.
-        failed: Why runs failed, by id.
+        failed: Why runs failed, by id, and why remedies could not be configured, by remedy, scene and split.
         shown: Ids of the runs of the first seed, for a page.
     """
 
@@ -97,7 +97,7 @@ class Comparison:
 def plan(suite: Suite, out: Path, *, workers: int, budget: float = 60.0) -> Plan:
     """What `compare` would do. Writes nothing. Steps of each kind of run are measured for up to `budget` seconds."""
     store, found = Store(Path(out) / "runs"), entries(suite)
-    used = [entry for entry in found if entry.reason is None]
+    used = [entry for entry in found if entry.status is None]
     trials = [config for entry in used for config in entry.trials]
     finals = [
         entry.final(0, seed) for entry in used for seed in range(suite.seeds)
@@ -112,7 +112,7 @@ def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None]
     """Train what is missing, select settings, and write rows, tables and figures."""
     out, store = Path(out), Store(Path(out) / "runs")
     found = entries(suite)
-    used = [entry for entry in found if entry.reason is None]
+    used = [entry for entry in found if entry.status is None]
     say(f"{len(used)} of {len(found)} combinations of remedy, scene and split are used; the others are left out.")
     failed = train([config for entry in used for config in entry.trials], store, None)
     best = {id(entry): best_trial(store, entry) for entry in used}
@@ -127,6 +127,7 @@ def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None]
     ]
     judged = {row["run"] for row in rows if row["status"] == Status.DONE}
     failed = {run: why for run, why in failed.items() if run not in judged}
+    failed |= {f"{e.remedy.name} on {e.scene}, {e.split}": e.reason for e in found if e.status is Status.FAILED}
     ranked = ranks(rows)
     write(out, suite, found, rows, ranked)
     shown = [row["run"] for row in rows if row["seed"] == 0 and row["id_error"] is not None]  # runs with a diagnosis
@@ -137,7 +138,7 @@ def write(
     out: Path, suite: Suite, found: Sequence[Entry], rows: list[dict[str, Any]], ranked: list[dict[str, Any]]
 ) -> None:
     """Write tables and figures, and the data behind them."""
-    left_out = [[e.remedy.name, e.scene, e.split, e.reason] for e in found if e.reason is not None]
+    left_out = [[e.remedy.name, e.scene, e.split, e.reason] for e in found if e.status is not None]
     about = {"suite": suite.name, "scenes": dict(suite.scenes), "splits": list(suite.splits), "seeds": suite.seeds}
     write_json(out / "compare.json", {"format": FORMAT, **about, "budget": asdict(suite.budget), "left_out": left_out})
     write_text(out / "rows.csv", to_csv(rows, list(COLUMNS)))

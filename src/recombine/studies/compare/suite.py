@@ -9,6 +9,7 @@ from typing import Any
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.registry import nearest
+from recombine.studies.compare.remedy import REMEDIES
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,24 @@ class Suite:
         name: mini (to try the command and custom remedies), small or full.
         scenes: Maps names to configurations of scenes with their factors.
         splits: Names of splits.
-        remedies: Names of remedies.
         seeds: Number of seeds.
         budget: The budget of every remedy.
+        chosen: Names of remedies; None for those that belong to the suite.
     """
 
     name: str
     scenes: Mapping[str, Mapping[str, Any]]
     splits: Sequence[str]
-    remedies: Sequence[str]
     seeds: int
     budget: Budget
+    chosen: Sequence[str] | None = None
+
+    @property
+    def remedies(self) -> Sequence[str]:
+        """The names of the remedies that are compared."""
+        if self.chosen is not None:
+            return self.chosen
+        return tuple(name for name, remedy in REMEDIES.items() if self.name in remedy.suites)
 
 
 def places(size: int, low: float, step: float) -> dict[str, Any]:
@@ -94,26 +102,20 @@ FULL_SCENES: dict[str, dict[str, Any]] = {
                     "hue": HUE},
     },
 }  # fmt: skip
-EQUAL = (
-    "cnn", "mlp", "pixel_mlp", "additive", "masked_slots", "occlusion_sum", "cp_shared", "film", "coordconv",
-    "cross_attention", "interaction",
-)  # fmt: skip
-OWN = ("cnn_longer", "cnn_stripes", "composed")
 MINI_SCENES: dict[str, dict[str, Any]] = {
     "bump": {"kind": "bump", "factors": {"x": 8, "y": 8}},
     "balls": {"kind": "balls", "ground": "black", "factors": {"y1": places(5, 2.0, 1.5), "y2": places(5, 2.0, 1.5)}},
 }
 SUITES = {
-    "mini": Suite("mini", MINI_SCENES, ("random",), ("cnn", "additive", "cnn_stripes"), 1, Budget(4000, 200, 8, 100)),
-    "small": Suite(
-        "small", SMALL_SCENES, ("random", "comb", "range"), (*EQUAL, *OWN), 3, Budget(24_000, 1000, 16, 400)
-    ),
-    "full": Suite(
-        "full", FULL_SCENES, ("random", "comb", "diagonal", "connected", "range"),
-        (*EQUAL, "transformer", "spatial_broadcast", "cnn_contrast", "cnn_hessian", "cnn_mixup", *OWN, "cnn_wider",
-         "cnn_decay", "cp_free", "rendered"),
-        5, Budget(100_000, 3000, 32, 1000),
-    ),
+    suite.name: suite
+    for suite in (
+        Suite("mini", MINI_SCENES, ("random",), 1, Budget(4000, 200, 8, 100)),
+        Suite("small", SMALL_SCENES, ("random", "comb", "range"), 3, Budget(24_000, 1000, 16, 400)),
+        Suite(
+            "full", FULL_SCENES, ("random", "comb", "diagonal", "connected", "range"), 5,
+            Budget(100_000, 3000, 32, 1000),
+        ),
+    )
 }  # fmt: skip
 
 
@@ -152,13 +154,11 @@ def chosen(
     seeds: int | None = None,
 ) -> Suite:
     """A part of a suite, or further remedies and splits in it. Arguments that are not given leave it unchanged."""
-    from recombine.studies.compare.remedy import REMEDIES
-
     for remedy in remedies:
         REMEDIES[remedy]
     return replace(
         whole,
-        remedies=tuple(remedies or whole.remedies),
+        chosen=tuple(remedies) or whole.chosen,
         scenes={name: whole.scenes[_known(name, whole.scenes, "scene")] for name in scenes or whole.scenes},
         splits=tuple(_known(name, SPLITS, "split") for name in splits or whole.splits),
         seeds=whole.seeds if seeds is None else seeds,

@@ -1,26 +1,21 @@
 """Remedies that need a larger budget, each with a control that receives the same extra."""
 
-from recombine.studies.compare.remedy import REMEDIES, Remedy
+from recombine.studies.compare.remedy import FULL, SMALL, Remedy, add_in_order
 
 CNN = {"kind": "cnn", "depth": 3}
+DECAY = {"optimizer": {"weight_decay": 0.1}}
 STRIPES = {"examples": {"single_factor": {}}}
 LOW_RANK = {"terms": {"entropy": {"weight": 1e-4}, "variance": {"weight": 1e-5}}}
+COMPOSED_RATES = [{"training": {"learning_rate": rate}} for rate in (5e-3, 1e-2, 2e-2)]
 
-for order, remedy in enumerate(
-    (
-        Remedy("cnn_longer", CNN, "control: twice the steps", steps=2.0),
-        Remedy("cnn_stripes", CNN, "Liang et al. 2025", training=STRIPES, steps=2.0, extra=True, control="cnn_longer"),
-        Remedy("cnn_wider", CNN, "Redhardt et al. 2025", parameters=4.0, control="cnn"),
-        Remedy(
-            "cnn_decay", CNN, "weight decay", training={"optimizer": {"weight_decay": 0.1}}, control="cnn"
-        ),
-        Remedy("cp_free", {"kind": "cp", "rank": 2, "maps": "free"}, "CP", width=None, control="cp_shared"),
-        Remedy(
-            "composed", {"kind": "composed"}, "recombine", width=None, counted=True, training={"kind": "composed"},
-            trials=[{"training": {"learning_rate": rate}} for rate in (5e-3, 1e-2, 2e-2)], control="cnn",
-        ),
-        Remedy("rendered", {"kind": "rendered"}, "Liang et al. 2025", width=None, training=LOW_RANK, control="cnn"),
-    ),
-    40,
-):  # fmt: skip
-    REMEDIES.add(remedy.name, Remedy(**{**vars(remedy), "order": order}))
+add_in_order(40, [
+    Remedy("cnn_longer", CNN, "control: twice the steps", steps=2.0, suites=SMALL),
+    Remedy("cnn_stripes", CNN, "Liang et al. 2025", training=STRIPES, steps=2.0, extra=True, control="cnn_longer"),
+    Remedy("cnn_wider", CNN, "Redhardt et al. 2025", parameters=4.0, control="cnn", suites=FULL),
+    Remedy("cnn_decay", CNN, "weight decay", training=DECAY, control="cnn", suites=FULL),
+    Remedy("cp_free", {"kind": "cp", "rank": 2, "maps": "free"}, "CP", width=None, control="cp_shared", suites=FULL),
+    Remedy("composed", {"kind": "composed"}, "recombine", width=None, counted=True, training={"kind": "composed"},
+           trials=COMPOSED_RATES, control="cnn", suites=SMALL),
+    Remedy("rendered", {"kind": "rendered"}, "Liang et al. 2025", width=None, training=LOW_RANK, control="cnn",
+           suites=FULL),
+])  # fmt: skip

@@ -1,15 +1,12 @@
 """Networks without a remedy."""
 
-from recombine.studies.compare.remedy import REMEDIES, Remedy
+from recombine.studies.compare.remedy import FULL, SMALL, Remedy, add_in_order
 
 PAPER = "Liang et al. 2025"
 
-for order, (name, decoder, multiple) in enumerate(
-    (
-        ("cnn", {"kind": "cnn", "depth": 3}, 1),
-        ("mlp", {"kind": "mlp", "depth": 3}, 1),
-        ("transformer", {"kind": "transformer", "depth": 1, "heads": 4}, 4),
-        ("pixel_mlp", {"kind": "pixel_mlp"}, 4),
-    )
-):
-    REMEDIES.add(name, Remedy(name, decoder, PAPER, multiple=multiple, order=order))
+add_in_order(0, [
+    Remedy("cnn", {"kind": "cnn", "depth": 3}, PAPER),
+    Remedy("mlp", {"kind": "mlp", "depth": 3}, PAPER, suites=SMALL),
+    Remedy("transformer", {"kind": "transformer", "depth": 1, "heads": 4}, PAPER, multiple=4, suites=FULL),
+    Remedy("pixel_mlp", {"kind": "pixel_mlp"}, PAPER, multiple=4, suites=SMALL),
+])  # fmt: skip
