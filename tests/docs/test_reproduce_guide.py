@@ -12,9 +12,9 @@ from recombine.studies.framework.profiles import PROFILES
 from recombine.studies.framework.study import discover
 from recombine.studies.paper import r08_few_shot as few_shot
 from recombine.studies.paper import r09_scaling as scaling_study
-from recombine.studies.paper.r07_rendering import SIZES as RENDERING
-from recombine.studies.paper.r08_few_shot import SIZES as STRIPES
-from recombine.studies.paper.r09_scaling import SIZES as SCALING
+from recombine.studies.paper.r07_rendering import SETTINGS as RENDERING
+from recombine.studies.paper.r08_few_shot import SETTINGS as STRIPES
+from recombine.studies.paper.r09_scaling import SETTINGS as SCALING
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/reproduce.md").read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ def test_the_table_of_profiles_is_true(column, name):
     table = GUIDE.partition("## Profiles")[2].partition("## Verdicts")[0]
     rows = {cells[1].strip(): cells[column].strip() for line in table.splitlines() if len(cells := line.split("|")) > 4}
     profile = PROFILES[name]
-    counts = {len(profile.seeds_of(study.key)) for study in discover().values()}
+    counts = {len(study.seeds_in(profile)) for study in discover().values()}
     assert rows["seeds"].startswith(str(min(counts)))
     assert str(max(counts)) in rows["seeds"]
     assert rows["CNN (R1–R3, R11)"] == f"width {profile.width}, depth {profile.standard_depth}"

@@ -10,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from recombine.cli.app import app
-from recombine.core.errors import InputError, StoreError, TrainingDiverged
+from recombine.core.errors import InputError, Missing, NotComputable, StoreError, TrainingDiverged
 from recombine.runs.store import Store
 from recombine.studies.framework.edition_2 import CLAIMS
 from recombine.studies.framework.output import Output
@@ -59,7 +59,7 @@ def test_a_study_runs_and_draws_and_judges_from_saved_rows(key, out, tmp_path):
     declared = {f"{claim}.{asked.name}" for claim in study.claims for asked in CLAIMS[claim].parts}
     assert set(study.effects(part)) <= declared
     saved = {row["claim"]: row for row in json.loads((out / "claims.json").read_text())}
-    for verdict in judged(study, part, SEEDS, listed(reasons(part)), listed(undiagnosed(part))):
+    for verdict in judged(study, part, SEEDS, listed(reasons(part.missing)), listed(reasons(undiagnosed(part)))):
         assert saved[verdict["claim"]] == {**verdict, "study": key, "results": list(study.results), "profile": "smoke"}
 
 
@@ -153,11 +153,14 @@ def test_a_run_that_cannot_be_diagnosed_is_a_failure(out, tmp_path, monkeypatch)
     shutil.copytree(out, tmp_path / "out", ignore=shutil.ignore_patterns("figures", "tables", "diagnosis"))
     original = FreeWeights.compute
     study, profile = STUDIES["superpositions"], PROFILES["smoke"]
-    silent = Store(out / "runs").load(study.configs(profile, SEEDS)[1].hash)
+    first, second = (Store(out / "runs").load(config.hash) for config in study.configs(profile, SEEDS)[1:3])
 
     def compute(self, inputs):
-        if all(map(torch.equal, inputs.model.parameters(), silent.model.parameters())):
-            raise InputError("All units are silent.")
+        weights = list(inputs.model.parameters())
+        if all(map(torch.equal, weights, first.model.parameters())):
+            raise NotComputable(Missing.DEGENERATE, "All units are silent.")
+        if all(map(torch.equal, weights, second.model.parameters())):
+            raise InputError("The output is constant.")
         return original(self, inputs)
 
     monkeypatch.setattr(FreeWeights, "compute", compute)
@@ -165,9 +168,10 @@ def test_a_run_that_cannot_be_diagnosed_is_a_failure(out, tmp_path, monkeypatch)
         done = call("R2", "--json", out=tmp_path / "out")
         assert done.exit_code == 1
         report = json.loads(done.stdout)
-        [(run, why)] = report["failed"].items()
-        assert silent.id in run
-        assert why == "it cannot be diagnosed: All units are silent."
+        lost = undiagnosed(Output(tmp_path / "out", "smoke").load(study.key))
+        assert [why.state for why in lost.values()] == [Missing.DEGENERATE, Missing.FAILED]
+        assert report["failed"] == reasons(lost)
+        assert all(run.id in name for run, name in zip((first, second), lost))
         assert report["claims"][0]["verdict"] == "inconclusive"
         assert "All units are silent" in report["claims"][0]["reason"]
 

@@ -15,7 +15,7 @@ from recombine.core.scenes.mnist import packaged_digits
 from recombine.core.scenes.rotated_digit import packed
 from recombine.diagnostics.findings import PartResult
 from recombine.studies.framework.profiles import profile, with_digits
-from recombine.studies.paper.r12_rotation import SIZES, blended, config, correlation, effects
+from recombine.studies.paper.r12_rotation import SETTINGS, blended, config, correlation, effects
 
 SMOKE = profile("smoke")
 
@@ -53,10 +53,10 @@ def test_the_paper_profile_is_the_papers_setting():
 def test_the_guide_names_the_sizes(column, name):
     guide = (Path(__file__).parents[2] / "docs/reproduce.md").read_text(encoding="utf-8")
     [row] = [line.split("|") for line in guide.splitlines() if line.startswith("| rotation (R12) |")]
-    sizes, recipe = SIZES[name], config(profile(name), "several", 0).recipe()
+    settings, recipe = SETTINGS[name], config(profile(name), "several", 0).recipe()
     assert row[column].strip() == (
-        f"width {sizes.width}, {sizes.angles} angles, {recipe.epochs} epochs; "
-        f"{len(sizes.digits)} digits × {sizes.several_angles} angles"
+        f"width {settings.width}, {settings.angles} angles, {recipe.epochs} epochs; "
+        f"{len(settings.digits)} digits × {settings.several_angles} angles"
     )
 
 

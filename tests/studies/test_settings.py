@@ -23,7 +23,7 @@ def test_variants_of_the_ablation_differ_in_their_penalties_alone():
 
 
 def test_bump_and_pixel_centres_coincide_in_the_low_rank_study():
-    task = rendering.config(rendering.SIZES["paper"], "none", 0).task()
+    task = rendering.config(rendering.SETTINGS["paper"], "none", 0).task()
     image = task.targets(task.space.values(task.holdout.id_cells[:1]))[0]
     assert image.max() == 1
     assert task.scene.sigma == 1.5
@@ -46,7 +46,7 @@ def test_seeds_are_fresh_and_as_many_as_the_power_asks_for():
 
     standard, asked = PROFILES["standard"], needs()
     for study in discover().values():
-        seeds = standard.seeds_of(study.key)
+        seeds = study.seeds_in(standard)
         assert min(seeds) == 100
         for part, need in asked.items():
             if part.partition(".")[0] in study.claims:

@@ -94,6 +94,7 @@ class Missing(StrEnum):
     TOO_FEW_CELLS = "too_few_cells"
     NOT_INSTALLED = "not_installed"  # needs an optional dependency
     DAMAGED = "damaged"  # its file cannot be read
+    FAILED = "failed"  # an error ended the computation
 
 
 class NotComputable(RecombineError):
@@ -111,6 +112,24 @@ class NotComputable(RecombineError):
 
     def __str__(self) -> str:
         return self.reason
+
+
+class MissingPart(InputError):
+    """A table or figure was requested of a diagnostic part that is missing.
+
+    Args:
+        part: Name of the part.
+        state: Why it is missing.
+        reason: The explanation for people.
+    """
+
+    def __init__(self, part: str, state: Missing, reason: str) -> None:
+        super().__init__(f"The part {part!r} is missing: {reason}", part)
+        self.args = (part, state, reason)  # all arguments, so that pickling works
+        self.state, self.reason = state, reason
+
+    def __str__(self) -> str:
+        return self.problems[0].message
 
 
 class DivergenceCause(StrEnum):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recombine.core.errors import InputError, Missing, NotComputable
+from recombine.core.errors import InputError, Missing, MissingPart, NotComputable
 from recombine.core.tables import Rows
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Absence(NamedTuple):
     reason: str
 
     @classmethod
-    def of(cls, error: NotComputable) -> Absence:
+    def of(cls, error: NotComputable | MissingPart) -> Absence:
         return cls(error.state, error.reason)
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class PartResult:
     def table(self, name: str | None = None) -> Rows:
         """A table by name; the main one unless given."""
         if not self.computed:
-            raise InputError(f"The part {self.name!r} is missing: {self.reason}")
+            raise MissingPart(self.name, *self.missing[self.name])
         name = next(iter(self.tables), "") if name is None else name
         if name not in self.tables:
             raise InputError(f"The part {self.name!r} has no table {name!r}. Tables: {', '.join(self.tables)}.")

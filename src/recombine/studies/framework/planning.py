@@ -15,7 +15,7 @@ from recombine.runs.config import RunConfig
 from recombine.runs.estimate import Estimator, kind_of, total_steps
 from recombine.runs.store import Store
 from recombine.studies.framework.output import Output
-from recombine.studies.framework.profiles import Profile, seeds_of
+from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import Study, discover, select
 from recombine.sweeps.jobs.training import batches
 
@@ -53,7 +53,7 @@ def plan(
     seen: set[RunConfig] = set()
     found: list[tuple[Study, list[RunConfig], list[RunConfig], list[RunConfig]]] = []
     for study in select(words, discover()):
-        numbers = seeds_of(profile, study.key, seeds)
+        numbers = study.seeds_in(profile, seeds)
         configs = [config for config in dict.fromkeys(study.configs(profile, numbers)) if config not in seen]
         seen |= set(configs)
         missing = [config for config in configs if not output.store.is_finished(config)]

@@ -55,7 +55,7 @@ class Preparation:
             new = [config for config in dict.fromkeys(wanted) if config not in asked]
             asked |= set(new)
             self.reopen_damaged(new)
-            requests = {c.hash: request for c in new if (request := study.request(profile, c)) is not None}
+            requests = {c.hash: request for c in new if (request := study.request_for(profile, c)) is not None}
             self._sweep(new, requests, runs)
             wanted = all_configs(study, profile, seeds, runs)
         for name, why in runs.failed.items():

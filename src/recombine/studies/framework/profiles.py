@@ -2,7 +2,7 @@
 GPU.
 
 A profile contains the settings that all studies share. Settings of a single study are in that study's file, by profile
-name, and are selected by `profile.of(SIZES)`. `smoke` is for tests: it shows that everything runs, but says nothing
+name, and are selected by `profile.of(SETTINGS)`. `smoke` is for tests: it shows that everything runs, but says nothing
 about the claims.
 """
 
@@ -27,8 +27,7 @@ class Profile:
     Attributes:
         name: Name of the profile.
         purpose: What the profile is for.
-        seeds: Default number of seeds: 100, 101, …, which no earlier run used.
-        more_seeds: Number of seeds of studies whose claims need another number (docs/statistics-power.md).
+        seeds: Number of seeds of studies that name no other: 100, 101, …, which no earlier run used.
         side: N.
         width: Channels of the CNNs.
         inner_width: Channels of the CNNs that are analysed layer by layer, which may be smaller.
@@ -67,15 +66,10 @@ class Profile:
     lengths: tuple[int, ...] = (1, 2, 4)
     check_seeds: int = 0
     digits: tuple[str, ...] | None = None
-    more_seeds: Mapping[str, int] = field(default_factory=dict)
 
-    def seeds_of(self, study: str) -> list[int]:
-        """The seeds of a study."""
-        return [FIRST_SEED + i for i in range(self.more_seeds.get(study, self.seeds))]
-
-    def of(self, sizes: Mapping[str, T]) -> T:
+    def of(self, settings: Mapping[str, T]) -> T:
         """Select a study's own settings for this profile."""
-        return sizes[self.name]
+        return settings[self.name]
 
     @property
     def standard_depth(self) -> int:
@@ -83,9 +77,6 @@ class Profile:
         return min(self.depths, key=lambda depth: abs(depth - 4))
 
 
-POWER = {"landscapes": 8, "superpositions": 8, "similarities": 8, "layers": 8, "depths": 8, "volume": 16,
-         "rendering": 12, "after_stripes": 12, "few_shot": 10, "scaling": 10, "rotation": 5,
-         "stripes_and_penalties": 6}  # fmt: skip
 PROFILES = {
     profile.name: profile
     for profile in (
@@ -130,7 +121,6 @@ PROFILES = {
             name="standard",
             purpose="a night on two cores",
             seeds=5,
-            more_seeds=POWER,
             side=28,
             width=64,
             depths=(2, 3, 4, 5, 6),
@@ -173,12 +163,14 @@ def profile(name: str) -> Profile:
     return PROFILES[name]
 
 
-def seeds_of(profile: Profile, study: str, number: int | None = None) -> list[int]:
-    """The seeds of a study: those of the profile, or the given number."""
-    if number is None:
-        return profile.seeds_of(study)
+def first_seeds(number: int) -> list[int]:
+    """The first seeds of a reproduction.
+
+    Raises:
+        InputError: If the number is less than 1.
+    """
     if number < 1:
-        raise InputError(f"--seeds must be at least 1. Got {number}.")
+        raise InputError(f"--seeds must be at least 1. Got {number}.", "seeds")
     return [FIRST_SEED + i for i in range(number)]
 
 

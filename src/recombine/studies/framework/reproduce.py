@@ -21,11 +21,11 @@ import torch
 
 import recombine
 from recombine.core.errors import RecombineError, StoreError, TrainingInterrupted
-from recombine.diagnostics.findings import PartResult
+from recombine.diagnostics.findings import Absence, PartResult
 from recombine.studies.framework import edition_1, edition_2
 from recombine.studies.framework.output import EDITION, Output
 from recombine.studies.framework.preparing import Preparation, Say, SweepOptions, all_configs
-from recombine.studies.framework.profiles import Profile, seeds_of
+from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import Runs, Study, discover, select, undiagnosed
 from recombine.studies.framework.training_code import training_code
 from recombine.studies.framework.verdicts import Evidence, judge, judge_by_intervals
@@ -89,7 +89,7 @@ def reproduce(
     """
     chosen = select(words, discover())
     output = Output(out, profile.name)
-    numbers = {study.key: seeds_of(profile, study.key, seeds) for study in chosen}
+    numbers = {study.key: study.seeds_in(profile, seeds) for study in chosen}
     report = Report(out)
     preparation = Preparation(output.store, sweep or SweepOptions(), say)
     call: dict[str, Any] = {"command": command, "seeds": numbers, "started": _now(), "ended": None, "seconds": None,
@@ -121,8 +121,8 @@ def lacking(output: Output, profile: Profile) -> dict[str, str]:
     """What the folder lacks of the whole profile: maps studies to their state. Empty if the folder is complete."""
     there = {key: len(output.seeds_of(key)) for key in output.studies()}
     found = {}
-    for key in discover():
-        wanted = len(profile.seeds_of(key))
+    for key, study in discover().items():
+        wanted = len(study.seeds_in(profile))
         if there.get(key, 0) < wanted:
             found[key] = f"{there[key]} of {wanted} seeds" if key in there else "no rows"
     return found
@@ -151,11 +151,12 @@ def _study(
     reason, failures, part, say = "", {}, None, preparation.say
     try:
         part, failed = _rows(study, output, profile, seeds, preparation)
-        report.failed |= failed | undiagnosed(part)
-        failures = {f"run {name} failed": why for name, why in failed.items()} | undiagnosed(part)
-        for name, why in {**undiagnosed(part), **reasons(part)}.items():
+        lost = reasons(undiagnosed(part))
+        report.failed |= failed | lost
+        failures = {f"run {name} failed": why for name, why in failed.items()} | lost
+        for name, why in {**lost, **reasons(part.missing)}.items():
             say(f"  {name}: {why}")
-        reason = listed(reasons(part))
+        reason = listed(reasons(part.missing))
         if any(part.tables.values()):
             report.figures += output.draw(study, part)
     except TrainingInterrupted:
@@ -189,9 +190,9 @@ def _rows(
     return output.load(study.key), runs.failed
 
 
-def reasons(part: PartResult) -> dict[str, str]:
-    """Map the missing parts of a study's result to the reasons."""
-    return {what: why.reason for what, why in part.missing.items()}
+def reasons(missing: Mapping[str, Absence]) -> dict[str, str]:
+    """Map what is missing to the explanations for people."""
+    return {what: why.reason for what, why in missing.items()}
 
 
 def listed(reasons: Mapping[str, str]) -> str:

@@ -2,7 +2,7 @@
 
     STUDY = Study(
         key="superpositions", title="OOD outputs against sums of remembered ones", results=("R2",), claims=("C2",),
-        version=1, configs=…, request=…, rows=…, plot=…, effects=…,
+        version=1, wanted=…, request=…, rows=…, plot=…, effects=…,
     )
 
 Runs are declared as configurations, so that the store trains each of them once even if several studies use it. A study
@@ -21,14 +21,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from recombine.core.catalogue import Catalogue
-from recombine.core.errors import InputError, Missing, NotComputable, StoreError
+from recombine.core.errors import InputError, Missing, MissingPart, NotComputable, StoreError
 from recombine.core.registry import nearest
 from recombine.diagnostics.diagnosis import Diagnosis
-from recombine.diagnostics.findings import PartResult
+from recombine.diagnostics.findings import Absence, PartResult
 from recombine.diagnostics.request import DiagnosisRequest
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store, StoredRun
-from recombine.studies.framework.profiles import Profile
+from recombine.studies.framework.profiles import Profile, first_seeds
 from recombine.studies.framework.verdicts import Effects
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Runs:
     Args:
         store: Store of the runs.
         failed: Maps ids of runs that could not be trained to the reason.
-        undiagnosed: Maps ids of finished runs whose diagnosis failed to the reason.
+        undiagnosed: Maps ids of finished runs whose diagnosis failed to the reason, a message of the sweep.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Runs:
             NotComputable: If its diagnosis failed.
         """
         if run.id in self.undiagnosed:
-            raise NotComputable(Missing.DEGENERATE, self.undiagnosed[run.id])
+            raise NotComputable(Missing.FAILED, self.undiagnosed[run.id])
         return run.diagnosis
 
 
@@ -90,20 +90,13 @@ def record_undiagnosed(part: PartResult, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except StoreError:  # damaged files are not a property of the network
-        raise
-    except (InputError, NotComputable) as error:
-        part.facts.setdefault(UNDIAGNOSED, {})[what] = f"it cannot be diagnosed: {error}"
+    except (NotComputable, MissingPart) as error:
+        part.facts.setdefault(UNDIAGNOSED, {})[what] = Absence.of(error)
 
 
-def undiagnosed(part: PartResult) -> dict[str, str]:
+def undiagnosed(part: PartResult) -> dict[str, Absence]:
     """Map the runs that `record_undiagnosed` skipped to the reasons."""
-    return dict(part.facts.get(UNDIAGNOSED, {}))
-
-
-def no_request(profile: Profile, config: RunConfig) -> DiagnosisRequest | None:
-    """For studies that read only scores."""
-    return None
+    return {what: Absence(Missing(state), why) for what, (state, why) in part.facts.get(UNDIAGNOSED, {}).items()}
 
 
 def nothing_more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
@@ -121,8 +114,10 @@ class Study:
         results: The results of the paper that it reproduces, such as "R4".
         claims: The claims that it decides, such as "C4". Each claim is decided by one study. Side results decide none.
         version: Incremented when rows change their meaning, so that saved ones are computed again.
-        configs: (profile, seeds) → the runs it needs.
-        request: (profile, run) → the diagnosis it reads for that run, or None.
+        wanted: (profile, seeds) → the runs it needs, as a list or by label.
+        request: The diagnosis it reads for each run, or (profile, run) → that diagnosis; None if it reads only scores.
+        seeds: Maps profiles to its number of seeds, where its claims need another number than the profile's
+            (docs/statistics-power.md).
         rows: (runs, profile, seeds) → a part named like the study: tables, arrays and facts. Failed runs are absent;
             runs that cannot be diagnosed are skipped with `record_undiagnosed`.
         plot: Saved rows → figures by name, such as "R05_factorization". It must not need runs, and must work if some
@@ -139,9 +134,10 @@ class Study:
     results: tuple[str, ...]
     claims: tuple[str, ...] = ()
     version: int
-    configs: Callable[[Profile, Sequence[int]], list[RunConfig]]
+    wanted: Callable[[Profile, Sequence[int]], Mapping[Any, RunConfig] | Sequence[RunConfig]]
     rows: Callable[[Runs, Profile, Sequence[int]], PartResult]
-    request: Callable[[Profile, RunConfig], DiagnosisRequest | None] = field(default=no_request)
+    request: DiagnosisRequest | Callable[[Profile, RunConfig], DiagnosisRequest | None] | None = None
+    seeds: Mapping[str, int] = field(default_factory=dict)
     plot: Callable[[PartResult], dict[str, Figure]]
     effects: Callable[[PartResult], Effects] = field(default=lambda part: {})
     first_effects: Callable[[PartResult], FirstEffects] = field(default=lambda part: {})
@@ -150,6 +146,23 @@ class Study:
 
     def __post_init__(self) -> None:
         assert re.fullmatch(r"[a-z][a-z_]*", self.key), self.key
+
+    def configs(self, profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
+        """The runs that it needs."""
+        found = self.wanted(profile, seeds)
+        return list(found.values() if isinstance(found, Mapping) else found)
+
+    def request_for(self, profile: Profile, config: RunConfig) -> DiagnosisRequest | None:
+        """The diagnosis that it reads for a run; None if it reads only scores."""
+        return self.request(profile, config) if callable(self.request) else self.request
+
+    def seeds_in(self, profile: Profile, number: int | None = None) -> list[int]:
+        """Its seeds in a profile, or the given number of them.
+
+        Raises:
+            InputError: If the number is less than 1.
+        """
+        return first_seeds(self.seeds.get(profile.name, profile.seeds) if number is None else number)
 
 
 STUDIES = Catalogue[Study]("study")  # studies of plug-ins

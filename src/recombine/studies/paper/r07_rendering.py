@@ -45,41 +45,41 @@ COINCIDING = 0.03  # points of the scatter plot within this many decades count a
 
 
 @dataclass(frozen=True)
-class Shapes:
+class RenderingSettings:
     """N and the length of training."""
 
     side: int
     epochs: int
 
 
-SIZES = {
-    "smoke": Shapes(side=12, epochs=3),
-    "quick": Shapes(side=32, epochs=300),
-    "standard": Shapes(side=32, epochs=1000),
-    "paper": Shapes(side=32, epochs=1000),
+SETTINGS = {
+    "smoke": RenderingSettings(side=12, epochs=3),
+    "quick": RenderingSettings(side=32, epochs=300),
+    "standard": RenderingSettings(side=32, epochs=1000),
+    "paper": RenderingSettings(side=32, epochs=1000),
 }
 
 
-def config(sizes: Shapes, variant: str, seed: int, *, stripes: bool = False) -> RunConfig:
+def config(settings: RenderingSettings, variant: str, seed: int, *, stripes: bool = False) -> RunConfig:
     """A run of the paper's low-rank setting with some of its penalties, and optionally with all stripes."""
     return RunConfig.parse(
-        [*square(sizes.side), *corner(sizes.side), "scene.sigma=1.5",
+        [*square(settings.side), *corner(settings.side), "scene.sigma=1.5",
          "encoding.kind=onehot", "decoder.kind=rendered", "training.kind=low_rank",
          *(["training.examples.single_factor={}"] if stripes else []),
-         f"training.terms={json.dumps(VARIANTS[variant])}", f"training.epochs={sizes.epochs}", f"seed={seed}"]
+         f"training.terms={json.dumps(VARIANTS[variant])}", f"training.epochs={settings.epochs}", f"seed={seed}"]
     )  # fmt: skip
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
     """Map (variant, seed) to runs."""
-    return {(variant, seed): config(profile.of(SIZES), variant, seed) for variant in VARIANTS for seed in seeds}
+    return {(variant, seed): config(profile.of(SETTINGS), variant, seed) for variant in VARIANTS for seed in seeds}
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Errors, ranks, banding and roughness of every run, and embeddings and maps of each variant's first seed."""
-    sizes = profile.of(SIZES)
-    value = round(MIDDLE * sizes.side / 32)
-    facts: dict[str, Any] = {"configs": {}, "epochs": sizes.epochs, "value": value}
+    settings = profile.of(SETTINGS)
+    value = round(MIDDLE * settings.side / 32)
+    facts: dict[str, Any] = {"configs": {}, "epochs": settings.epochs, "value": value}
     found = PartResult("rendering", {"ablation": []}, facts=facts)
     for (variant, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({variant}, seed {seed})"):
@@ -256,8 +256,9 @@ STUDY = Study(
     results=("R7",),
     claims=("C7", "C8"),
     version=3,
-    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
-    request=lambda profile, config: REQUEST,
+    seeds={"standard": 12},
+    wanted=wanted,
+    request=REQUEST,
     rows=rows,
     plot=plot,
     effects=effects,

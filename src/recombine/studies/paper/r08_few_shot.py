@@ -48,7 +48,7 @@ REQUEST = DiagnosisRequest(parts=("conjunction",))
 
 
 @dataclass(frozen=True)
-class Shapes:
+class FewShotSettings:
     """N, the CNN, training lengths in steps, and numbers of bumps, absolute and as shares of all ID bumps.
 
     Runs without bumps and with the most bumps are trained for every length, all others for the longest.
@@ -68,13 +68,15 @@ class Shapes:
 
 
 BUMPS = (0, 10, 50, 100)
-SIZES = {
-    "smoke": Shapes(side=12, width=8, lengths=(10, 20), bumps=(0, 10, 50), shares=(0.5,), depth=2, check_width=9),
-    "quick": Shapes(side=28, width=16, lengths=(500, 2000), bumps=BUMPS, shares=(0.05, 0.5)),
-    "standard": Shapes(
+SETTINGS = {
+    "smoke": FewShotSettings(
+        side=12, width=8, lengths=(10, 20), bumps=(0, 10, 50), shares=(0.5,), depth=2, check_width=9
+    ),
+    "quick": FewShotSettings(side=28, width=16, lengths=(500, 2000), bumps=BUMPS, shares=(0.05, 0.5)),
+    "standard": FewShotSettings(
         side=28, width=16, lengths=(500, 1000, 2000, 4000), bumps=BUMPS, shares=(0.05, 0.5), check_width=64
     ),
-    "paper": Shapes(
+    "paper": FewShotSettings(
         side=28,
         width=64,
         lengths=(3125,),
@@ -86,7 +88,7 @@ SIZES = {
 
 
 def config(
-    sizes: Shapes,
+    settings: FewShotSettings,
     bumps: int | None,
     seed: int,
     steps: int | None = None,
@@ -98,28 +100,30 @@ def config(
 
     The centre is held out unless `held_out` contains other overrides.
     """
-    held = centre(sizes.side) if held_out is None else held_out
+    held = centre(settings.side) if held_out is None else held_out
     return RunConfig.parse(
-        [*REMEDY, *square(sizes.side), *held, f"decoder.depth={sizes.depth}",
-         f"decoder.width={sizes.width}", f"training.examples.single_factor={'{}' if stripes else 'null'}",
+        [*REMEDY, *square(settings.side), *held, f"decoder.depth={settings.depth}",
+         f"decoder.width={settings.width}", f"training.examples.single_factor={'{}' if stripes else 'null'}",
          *([] if bumps is None else [f"training.examples.cells.count={bumps}"]),
-         f"training.steps={steps or sizes.lengths[-1]}", *sizes.recipe, f"seed={seed}"]
+         f"training.steps={steps or settings.lengths[-1]}", *settings.recipe, f"seed={seed}"]
     )  # fmt: skip
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, int, float | None, int, int], RunConfig]:
     """Map (width, number of bumps, share of all ID bumps or None, steps, seed) to runs."""
-    sizes = profile.of(SIZES)
-    available = config(sizes, 0, 0).task().holdout.n_id
-    shares = {round(share * available): share for share in sizes.shares}
-    longest = sizes.lengths[-1]
+    settings = profile.of(SETTINGS)
+    available = config(settings, 0, 0).task().holdout.n_id
+    shares = {round(share * available): share for share in settings.shares}
+    longest = settings.lengths[-1]
     ends = (0, many(profile))
-    asked = {(m, shares.get(m), steps) for m in ends for steps in sizes.lengths}
-    asked |= {(m, shares.get(m), longest) for m in sizes.bumps} | {(m, share, longest) for m, share in shares.items()}
+    asked = {(m, shares.get(m), steps) for m in ends for steps in settings.lengths}
+    asked |= {(m, shares.get(m), longest) for m in settings.bumps} | {
+        (m, share, longest) for m, share in shares.items()
+    }
     ordered = sorted(asked, key=lambda key: (key[2], key[0]), reverse=True)[::-1]
-    found = {(sizes.width, *key, seed): config(sizes, key[0], seed, key[2]) for key in ordered for seed in seeds}
-    if sizes.check_width is not None:
-        wide = replace(sizes, width=sizes.check_width)
+    found = {(settings.width, *key, seed): config(settings, key[0], seed, key[2]) for key in ordered for seed in seeds}
+    if settings.check_width is not None:
+        wide = replace(settings, width=settings.check_width)
         for seed in seeds[: profile.check_seeds]:
             found |= {(wide.width, m, shares.get(m), longest, seed): config(wide, m, seed) for m in ends}
     return found
@@ -127,25 +131,25 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, int, float
 
 def many(profile: Profile) -> int:
     """The number of bumps in C10."""
-    return min(MANY, max(profile.of(SIZES).bumps))
+    return min(MANY, max(profile.of(SETTINGS).bumps))
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """One row per run, and pictures of the first seed."""
-    sizes = profile.of(SIZES)
-    found = PartResult("few_shot", {"runs": []}, facts={"config": None, "many": many(profile), "width": sizes.width,
-                                                            "lengths": list(sizes.lengths)})  # fmt: skip
+    settings = profile.of(SETTINGS)
+    found = PartResult("few_shot", {"runs": []}, facts={"config": None, "many": many(profile), "width": settings.width,
+                                                            "lengths": list(settings.lengths)})  # fmt: skip
     for (width, bumps, share, steps, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({bumps} bumps, seed {seed})"):
             about = {"seed": seed, "width": width, "bumps": bumps, "run": run.id, **learning(run)}
             found.tables["runs"].append(
                 {**about, **_scores(run, runs.diagnosis(run)), "share": np.nan if share is None else float(share)}
             )
-            if (width, steps) == (sizes.width, sizes.lengths[-1]) and f"outputs/{bumps}" not in found.arrays:
+            if (width, steps) == (settings.width, settings.lengths[-1]) and f"outputs/{bumps}" not in found.arrays:
                 _keep_pictures(found, bumps, run)
-    ends = {(bumps, sizes.lengths[-1]) for bumps in (0, many(profile))}
+    ends = {(bumps, settings.lengths[-1]) for bumps in (0, many(profile))}
     found.tables[TABLE] = width_check(
-        found, _longest_effects, narrow=sizes.width, wide=sizes.check_width or sizes.width,
+        found, _longest_effects, narrow=settings.width, wide=settings.check_width or settings.width,
         keep=lambda row: (row["bumps"], row["steps"]) in ends,
     )  # fmt: skip
     return found
@@ -404,8 +408,9 @@ STUDY = Study(
     results=("R8",),
     claims=("C9", "C10"),
     version=3,
-    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
-    request=lambda profile, config: REQUEST,
+    seeds={"standard": 10},
+    wanted=wanted,
+    request=REQUEST,
     rows=rows,
     plot=plot,
     effects=effects,

@@ -38,7 +38,7 @@ RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
-class Shapes:
+class ScalingSettings:
     """The values of N, the CNN, the steps of every run, and the resolution of the search for thresholds.
 
     `recipe` replaces the `recommended` recipe of the studies on stripes.
@@ -52,11 +52,13 @@ class Shapes:
     recipe: tuple[str, ...] = ()
 
 
-SIZES = {
-    "smoke": Shapes(sides=(8, 12), width=4, depth=2, steps=5, resolution=0.5),
-    "quick": Shapes(sides=(12, 16, 24), width=16, depth=4, steps=1000, resolution=0.25),
-    "standard": Shapes(sides=(12, 16, 24, 32), width=16, depth=4, steps=2000, resolution=0.25),
-    "paper": Shapes(sides=(24, 28, 32, 36, 40), width=128, depth=8, steps=3125, resolution=0.1, recipe=PAPER_RECIPE),
+SETTINGS = {
+    "smoke": ScalingSettings(sides=(8, 12), width=4, depth=2, steps=5, resolution=0.5),
+    "quick": ScalingSettings(sides=(12, 16, 24), width=16, depth=4, steps=1000, resolution=0.25),
+    "standard": ScalingSettings(sides=(12, 16, 24, 32), width=16, depth=4, steps=2000, resolution=0.25),
+    "paper": ScalingSettings(
+        sides=(24, 28, 32, 36, 40), width=128, depth=8, steps=3125, resolution=0.1, recipe=PAPER_RECIPE
+    ),
 }
 
 
@@ -90,22 +92,22 @@ HeldOut = Callable[[int], list[str]]  # N → overrides of the hold-out
 
 def searches(
     runs: Runs,
-    sizes: Shapes,
+    settings: ScalingSettings,
     seeds: Sequence[int],
     kinds: Mapping[str, bool] = KINDS,
     held_out: HeldOut = middle_quarter,
 ) -> Iterator[Search]:
     """All searches, each replayed over the finished runs as far as possible."""
     for kind, stripes in kinds.items():
-        for side in sizes.sides:
-            available = search_config(sizes, side, 1, 0, stripes, held_out).task().holdout.n_id
+        for side in settings.sides:
+            available = search_config(settings, side, 1, 0, stripes, held_out).task().holdout.n_id
             for seed in seeds:
                 asked: list[RunConfig] = []
 
                 def localization(
                     bumps: int, side: int = side, seed: int = seed, stripes: bool = stripes, asked: list = asked
                 ) -> float:
-                    asked.append(search_config(sizes, side, bumps, seed, stripes, held_out))
+                    asked.append(search_config(settings, side, bumps, seed, stripes, held_out))
                     run = runs.get(asked[-1])
                     if run is None:
                         raise _Unknown
@@ -113,43 +115,43 @@ def searches(
 
                 try:
                     found = bracket(localization, available, least=0 if stripes else 1, start=side,
-                                    resolution=sizes.resolution)  # fmt: skip
+                                    resolution=settings.resolution)  # fmt: skip
                 except _Unknown:
                     found = None
                 yield Search(kind, side, seed, asked, found)
 
 
 def search_config(
-    sizes: Shapes, side: int, bumps: int, seed: int, stripes: bool, held_out: HeldOut = middle_quarter
+    settings: ScalingSettings, side: int, bumps: int, seed: int, stripes: bool, held_out: HeldOut = middle_quarter
 ) -> RunConfig:
     """A run on this many bumps, with or without all stripes."""
     return RunConfig.parse(
-        [*REMEDY, *square(side), *held_out(side), f"decoder.depth={sizes.depth}",
-         f"decoder.width={sizes.width}", f"training.examples.single_factor={'{}' if stripes else 'null'}",
-         f"training.examples.cells.count={bumps}", f"training.steps={sizes.steps}", *sizes.recipe, f"seed={seed}"]
+        [*REMEDY, *square(side), *held_out(side), f"decoder.depth={settings.depth}",
+         f"decoder.width={settings.width}", f"training.examples.single_factor={'{}' if stripes else 'null'}",
+         f"training.examples.cells.count={bumps}", f"training.steps={settings.steps}", *settings.recipe, f"seed={seed}"]
     )  # fmt: skip
 
 
-def first(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
+def wanted(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
     """The first run of every search."""
-    sizes = profile.of(SIZES)
+    settings = profile.of(SETTINGS)
     return [
-        search_config(sizes, side, 0 if stripes else 1, seed, stripes)
+        search_config(settings, side, 0 if stripes else 1, seed, stripes)
         for stripes in KINDS.values()
-        for side in sizes.sides
+        for side in settings.sides
         for seed in seeds
     ]
 
 
 def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
     """All runs that the searches used or wait for."""
-    return [config for search in searches(runs, profile.of(SIZES), seeds) for config in search.asked]
+    return [config for search in searches(runs, profile.of(SETTINGS), seeds) for config in search.asked]
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """One row per search, and one per run that it used."""
     found = PartResult("scaling", {"thresholds": [], "tried": []}, facts={"level": LEVEL})
-    for search in searches(runs, profile.of(SIZES), seeds):
+    for search in searches(runs, profile.of(SETTINGS), seeds):
         about = {"kind": search.kind, "side": search.side, "seed": search.seed}
         if search.found is None or search.found.reached is None:
             why = "a run failed" if search.found is None else f"{found.facts['level']:g} {search.found}"
@@ -273,15 +275,15 @@ def _slope(rows: Sequence[dict[str, Any]]) -> float | None:
 
 def more_expected(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
     """Runs similar to those that searches without stripes will request; with stripes, most end at their first run."""
-    return searched(profile.of(SIZES), seeds)
+    return searched(profile.of(SETTINGS), seeds)
 
 
-def searched(sizes: Shapes, seeds: Sequence[int], held_out: HeldOut = middle_quarter) -> list[RunConfig]:
+def searched(settings: ScalingSettings, seeds: Sequence[int], held_out: HeldOut = middle_quarter) -> list[RunConfig]:
     """About as many runs as searches without stripes take: doubling three times, then bisecting."""
-    per_search = round(3 + math.log2(1 / sizes.resolution))
+    per_search = round(3 + math.log2(1 / settings.resolution))
     return [
-        search_config(sizes, side, side, seed, False, held_out)
-        for side in sizes.sides
+        search_config(settings, side, side, seed, False, held_out)
+        for side in settings.sides
         for seed in seeds
         for _ in range(per_search)
     ]
@@ -318,7 +320,8 @@ STUDY = Study(
     results=("R9",),
     claims=("C11",),
     version=2,
-    configs=first,
+    seeds={"standard": 10},
+    wanted=wanted,
     rows=rows,
     plot=plot,
     effects=effects,

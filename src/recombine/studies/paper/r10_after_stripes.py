@@ -33,12 +33,12 @@ LOOKS = {"bumps": (VERMILION, "s"), "stripes": (GREEN, "^"), "stripes + bumps": 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
     """Map (training data, seed) to runs of the same network and training length."""
-    sizes = profile.of(few_shot.SIZES)
+    settings = profile.of(few_shot.SETTINGS)
     found: dict[tuple[str, int], RunConfig] = {}
     for seed in seeds:
-        found["bumps", seed] = few_shot.config(sizes, None, seed, stripes=False)
-        found["stripes", seed] = few_shot.config(sizes, 0, seed)
-        found["stripes + bumps", seed] = few_shot.config(sizes, few_shot.many(profile), seed)
+        found["bumps", seed] = few_shot.config(settings, None, seed, stripes=False)
+        found["stripes", seed] = few_shot.config(settings, 0, seed)
+        found["stripes + bumps", seed] = few_shot.config(settings, few_shot.many(profile), seed)
     return found
 
 
@@ -246,8 +246,9 @@ STUDY = Study(
     results=("R10", "R15"),
     claims=("C12",),
     version=3,
-    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
-    request=lambda profile, config: REQUEST,
+    seeds={"standard": 12},
+    wanted=wanted,
+    request=REQUEST,
     rows=rows,
     plot=plot,
     effects=effects,

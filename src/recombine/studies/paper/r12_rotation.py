@@ -49,7 +49,7 @@ SHOWN = 9  # number of angles in the figures of images
 
 
 @dataclass(frozen=True)
-class Shapes:
+class RotationSettings:
     """The size of the study.
 
     Attributes:
@@ -67,19 +67,19 @@ class Shapes:
     length: tuple[str, ...]
 
 
-SIZES = {
-    "smoke": Shapes(15, 15, (4, 7), 4, ("training.steps=4",)),
-    "quick": Shapes(360, 180, (4, 7, 9), 64, ("training.epochs=60",)),
-    "standard": Shapes(1000, 360, (4, 7, 9), 128, ("training.epochs=60",)),
-    "paper": Shapes(1000, 1000, tuple(range(10)), 128, ("training.epochs=200",)),
+SETTINGS = {
+    "smoke": RotationSettings(15, 15, (4, 7), 4, ("training.steps=4",)),
+    "quick": RotationSettings(360, 180, (4, 7, 9), 64, ("training.epochs=60",)),
+    "standard": RotationSettings(1000, 360, (4, 7, 9), 128, ("training.epochs=60",)),
+    "paper": RotationSettings(1000, 1000, tuple(range(10)), 128, ("training.epochs=200",)),
 }
 
 
 def config(profile: Profile, variant: str, seed: int) -> RunConfig:
     """A run of one of the variants."""
-    sizes = profile.of(SIZES)
-    digits = [DIGIT] if variant == "one" else list(sizes.digits)
-    angles = sizes.angles if variant == "one" else sizes.several_angles
+    settings = profile.of(SETTINGS)
+    digits = [DIGIT] if variant == "one" else list(settings.digits)
+    angles = settings.angles if variant == "one" else settings.several_angles
     factors: dict[str, Any] = {"angle": {"kind": "cyclic", "size": angles, "step": 360 / angles}}
     gap: dict[str, Any] = {"kind": "gap", "factor": "angle", "lo": LOW, "hi": HIGH, "inclusive": False}
     encoding: dict[str, Any] = {"kind": "positional", "frequencies": 1}
@@ -93,7 +93,7 @@ def config(profile: Profile, variant: str, seed: int) -> RunConfig:
         "scene": {"kind": "rotated_digit", "factors": factors, "digits": digits, "images": images},
         "encoding": encoding,
         "holdout": gap,
-        "decoder": {"kind": "deconv", "width": sizes.width},
+        "decoder": {"kind": "deconv", "width": settings.width},
         "training": {
             "kind": "paper",
             "examples": {"cells": {"draw": "all"}},
@@ -101,7 +101,7 @@ def config(profile: Profile, variant: str, seed: int) -> RunConfig:
             "allow_unseen": variant == "one",  # a single digit cannot show the angles of the gap otherwise
         },
     }
-    return RunConfig.parse([*sizes.length, f"seed={seed}"], base)
+    return RunConfig.parse([*settings.length, f"seed={seed}"], base)
 
 
 def request(profile: Profile, config: RunConfig) -> DiagnosisRequest:
@@ -330,7 +330,8 @@ STUDY = Study(
     results=("R12",),
     claims=("C13",),
     version=2,
-    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    seeds={"standard": 5},
+    wanted=wanted,
     request=request,
     rows=rows,
     plot=plot,

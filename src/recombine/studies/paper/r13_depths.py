@@ -61,7 +61,7 @@ def _ladders(runs: Runs, profile: Profile, seeds: Sequence[int]) -> dict[Label, 
     }
 
 
-def configs(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
+def wanted(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
     """All runs that are known beforehand, and the first step of every ladder."""
     first = [
         mlp(profile, code, depth, seed, profile.mlp_epochs[code][0])
@@ -260,8 +260,9 @@ STUDY = Study(
     results=("R13", "R14"),
     claims=("C14",),
     version=4,
-    configs=configs,
-    request=lambda profile, config: REQUEST,
+    seeds={"standard": 8},
+    wanted=wanted,
+    request=REQUEST,
     more=more,
     more_expected=more_expected,
     rows=rows,

@@ -28,7 +28,7 @@ NAMES = {"cnn": "CNN", "transformer": "transformer", "pixel_mlp": "pixel MLP"}
 
 
 @dataclass(frozen=True)
-class Shapes:
+class PixelDecoderSettings:
     """N, width and depths of each kind of decoder, and the shared recipe."""
 
     side: int
@@ -37,15 +37,15 @@ class Shapes:
 
 
 QUICK = ("training.kind=recommended", "training.steps=600")
-SIZES = {
-    "smoke": Shapes(
+SETTINGS = {
+    "smoke": PixelDecoderSettings(
         8, {"cnn": (4, (2,)), "transformer": (8, (1,)), "pixel_mlp": (8, (1,))}, (*QUICK, "training.steps=3")
     ),
-    "quick": Shapes(14, {"cnn": (16, (4,)), "transformer": (32, (2,)), "pixel_mlp": (64, (2, 4))}, QUICK),
-    "standard": Shapes(
+    "quick": PixelDecoderSettings(14, {"cnn": (16, (4,)), "transformer": (32, (2,)), "pixel_mlp": (64, (2, 4))}, QUICK),
+    "standard": PixelDecoderSettings(
         20, {"cnn": (32, (4,)), "transformer": (64, (2, 3)), "pixel_mlp": (128, (2, 4))}, ("training.kind=recommended",)
     ),
-    "paper": Shapes(
+    "paper": PixelDecoderSettings(
         28,
         {"cnn": (64, (4,)), "transformer": (128, (2, 3, 4, 5)), "pixel_mlp": (256, (2, 4))},
         ("training.kind=paper",),
@@ -55,13 +55,13 @@ SIZES = {
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int, int], RunConfig]:
     """Map (kind, depth, seed) to runs with the bump code and the centre held out."""
-    sizes = profile.of(SIZES)
-    setting = [*square(sizes.side), *centre(sizes.side), "encoding.kind=bump", *sizes.recipe]
+    settings = profile.of(SETTINGS)
+    setting = [*square(settings.side), *centre(settings.side), "encoding.kind=bump", *settings.recipe]
     return {
         (kind, depth, seed): RunConfig.parse(
             [*setting, f"decoder.kind={kind}", f"decoder.width={width}", f"decoder.depth={depth}", f"seed={seed}"]
         )
-        for kind, (width, depths) in sizes.decoders.items()
+        for kind, (width, depths) in settings.decoders.items()
         for depth in depths
         for seed in seeds
     }
@@ -120,7 +120,7 @@ STUDY = Study(
     title="transformers and pixel MLPs compared with a CNN",
     results=("S1",),
     version=1,
-    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    wanted=wanted,
     rows=rows,
     plot=plot,
 )

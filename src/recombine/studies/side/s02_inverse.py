@@ -93,7 +93,7 @@ STUDY = Study(
     title="the inverse task, image to code, compared with code to image",
     results=("S2",),
     version=1,
-    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    wanted=wanted,
     rows=rows,
     plot=plot,
 )

@@ -33,29 +33,29 @@ SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Shapes:
+class CodeWidthSettings:
     """The multipliers and the width of the CNN."""
 
     multipliers: tuple[int, ...]
     width: int
 
 
-SIZES = {
-    "smoke": Shapes((1, 11), 4),
-    "quick": Shapes((1, 5, 11), 16),
-    "standard": Shapes(MULTIPLIERS, 32),
-    "paper": Shapes(MULTIPLIERS, 64),
+SETTINGS = {
+    "smoke": CodeWidthSettings((1, 11), 4),
+    "quick": CodeWidthSettings((1, 5, 11), 16),
+    "standard": CodeWidthSettings(MULTIPLIERS, 32),
+    "paper": CodeWidthSettings(MULTIPLIERS, 64),
 }
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, int], RunConfig]:
     """Map (multiplier, seed) to runs with the centre held out."""
-    sizes = profile.of(SIZES)
+    settings = profile.of(SETTINGS)
     setting = [*square(profile.side), *centre(profile.side), "encoding.kind=bump", "decoder.kind=cnn"]
-    setting += [f"decoder.depth={profile.standard_depth}", f"decoder.width={sizes.width}", *profile.inner_recipe]
+    setting += [f"decoder.depth={profile.standard_depth}", f"decoder.width={settings.width}", *profile.inner_recipe]
     return {
         (multiplier, seed): RunConfig.parse([*setting, f"encoding.width={math.sqrt(multiplier)!r}", f"seed={seed}"])
-        for multiplier in sizes.multipliers
+        for multiplier in settings.multipliers
         for seed in seeds
     }
 
@@ -105,7 +105,7 @@ STUDY = Study(
     title="bump codes of other widths",
     results=("S3",),
     version=1,
-    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    wanted=wanted,
     rows=rows,
     plot=plot,
 )

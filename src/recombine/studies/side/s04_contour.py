@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shapes:
+class ContourSettings:
     """The values of N and p, the CNN, the recipe, and the number of seeds."""
 
     sides: tuple[int, ...]
@@ -36,11 +36,13 @@ class Shapes:
 
 SHARES = (0.2, 0.3, 0.4, 0.5, 0.6)
 QUICK = ("training.kind=recommended", "training.steps=600")
-SIZES = {
-    "smoke": Shapes((8, 10), (0.3, 0.5), 4, 2, (*QUICK, "training.steps=3"), 1),
-    "quick": Shapes((16, 20, 28), SHARES, 16, 4, QUICK, 2),
-    "standard": Shapes((20, 24, 28, 32), SHARES, 16, 4, ("training.kind=recommended", "training.steps=2000"), 3),
-    "paper": Shapes((24, 28, 32, 36, 40), SHARES, 128, 8, ("training.kind=paper",), 5),
+SETTINGS = {
+    "smoke": ContourSettings((8, 10), (0.3, 0.5), 4, 2, (*QUICK, "training.steps=3"), 1),
+    "quick": ContourSettings((16, 20, 28), SHARES, 16, 4, QUICK, 2),
+    "standard": ContourSettings(
+        (20, 24, 28, 32), SHARES, 16, 4, ("training.kind=recommended", "training.steps=2000"), 3
+    ),
+    "paper": ContourSettings((24, 28, 32, 36, 40), SHARES, 128, 8, ("training.kind=paper",), 5),
 }
 PANELS = {"id_mse": "log₁₀ error, trained pairs", "ood_mse": "log₁₀ error, unseen pairs",
           "ood_localization": "unseen pairs in the correct place"}  # fmt: skip
@@ -48,23 +50,23 @@ PANELS = {"id_mse": "log₁₀ error, trained pairs", "ood_mse": "log₁₀ erro
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, float, int], RunConfig]:
     """Map (N, p, seed) to runs with the bump code."""
-    sizes = profile.of(SIZES)
-    decoder = ["decoder.kind=cnn", f"decoder.depth={sizes.depth}", f"decoder.width={sizes.width}"]
+    settings = profile.of(SETTINGS)
+    decoder = ["decoder.kind=cnn", f"decoder.depth={settings.depth}", f"decoder.width={settings.width}"]
     return {
         (side, share, seed): RunConfig.parse(
             [*square(side), "holdout.kind=side", f"holdout.fraction={share}", "encoding.kind=bump", *decoder,
-             *sizes.recipe, f"seed={seed}"]
+             *settings.recipe, f"seed={seed}"]
         )
-        for side in sizes.sides
-        for share in sizes.shares
-        for seed in seeds[: sizes.seeds]
+        for side in settings.sides
+        for share in settings.shares
+        for seed in seeds[: settings.seeds]
     }  # fmt: skip
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Scores of every run."""
-    sizes = profile.of(SIZES)
-    found = PartResult("contour", {"scores": []}, facts={"width": sizes.width, "depth": sizes.depth})
+    settings = profile.of(SETTINGS)
+    found = PartResult("contour", {"scores": []}, facts={"width": settings.width, "depth": settings.depth})
     for (side, share, seed), run in runs.labelled(wanted(profile, seeds)):
         about = {"side": side, "share": share, "held_out": run.task.holdout.n_ood, "seed": seed, "run": run.id}
         found.tables["scores"].append({**about, **run.summary})
@@ -131,7 +133,7 @@ STUDY = Study(
     title="error by image side and held-out share of the side",
     results=("S4",),
     version=1,
-    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
+    wanted=wanted,
     rows=rows,
     plot=plot,
 )

@@ -40,7 +40,7 @@ KIND = {"bumps": False}  # searched without stripes; with stripes the thresholds
 
 
 @dataclass(frozen=True)
-class Shapes:
+class NeverLitSettings:
     """The codes (R1), the values of N (R9), and the number of seeds."""
 
     codes: tuple[str, ...]
@@ -48,37 +48,37 @@ class Shapes:
     seeds: int
 
 
-SIZES = {
-    "smoke": Shapes(("bump",), (8, 12), 1),
-    "quick": Shapes(("bump", "onehot"), (12,), 1),
-    "standard": Shapes(CODES, (12, 16, 24), 5),
-    "paper": Shapes(CODES, (24, 28, 32), 5),
+SETTINGS = {
+    "smoke": NeverLitSettings(("bump",), (8, 12), 1),
+    "quick": NeverLitSettings(("bump", "onehot"), (12,), 1),
+    "standard": NeverLitSettings(CODES, (12, 16, 24), 5),
+    "paper": NeverLitSettings(CODES, (24, 28, 32), 5),
 }
 
 
 def _codes(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, str, int], RunConfig]:
     """Map (hold-out, code, seed) to runs; those with the centre held out are R1's."""
-    sizes = profile.of(SIZES)
+    settings = profile.of(SETTINGS)
     return {
         (holdout, code, seed): cnn(profile, code, profile.standard_depth, seed, holdout)
         for holdout in HOLDOUTS
-        for code in sizes.codes
-        for seed in seeds[: sizes.seeds]
+        for code in settings.codes
+        for seed in seeds[: settings.seeds]
     }
 
 
 def _data(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, str, int], RunConfig]:
     """Map (hold-out, training data, seed) to runs with the bump code; those with the centre held out are R8's."""
-    sizes = profile.of(few_shot.SIZES)
-    cells = few_shot.config(sizes, 0, 0).task().holdout.n_ood
-    held_out = {"centre": None, "scattered": scattered(sizes.side, cells)}
+    settings = profile.of(few_shot.SETTINGS)
+    cells = few_shot.config(settings, 0, 0).task().holdout.n_ood
+    held_out = {"centre": None, "scattered": scattered(settings.side, cells)}
     return {
         (holdout, data, seed): few_shot.config(
-            sizes, min(bumps, few_shot.many(profile)) if bumps else bumps, seed, stripes=stripes, held_out=words
+            settings, min(bumps, few_shot.many(profile)) if bumps else bumps, seed, stripes=stripes, held_out=words
         )
         for holdout, words in held_out.items()
         for data, (bumps, stripes) in DATA.items()
-        for seed in seeds[: profile.of(SIZES).seeds]
+        for seed in seeds[: profile.of(SETTINGS).seeds]
     }
 
 
@@ -88,14 +88,14 @@ def _scattered_like_quarter(side: int) -> list[str]:
 
 def _searches(runs: Runs, profile: Profile, seeds: Sequence[int]) -> Iterator[tuple[str, scaling.Search]]:
     """(hold-out, search) pairs; those in the middle are R9's if it has that N and seed."""
-    sizes = profile.of(SIZES)
-    shapes = replace(profile.of(scaling.SIZES), sides=sizes.sides)
+    settings = profile.of(SETTINGS)
+    shapes = replace(profile.of(scaling.SETTINGS), sides=settings.sides)
     for holdout, held_out in (("centre", scaling.middle_quarter), ("scattered", _scattered_like_quarter)):
-        for search in scaling.searches(runs, shapes, seeds[: sizes.seeds], KIND, held_out):
+        for search in scaling.searches(runs, shapes, seeds[: settings.seeds], KIND, held_out):
             yield holdout, search
 
 
-def configs(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
+def wanted(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
     """Runs that are known beforehand; the searches request theirs."""
     return [*_codes(profile, seeds).values(), *_data(profile, seeds).values()]
 
@@ -107,9 +107,9 @@ def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
 
 def more_expected(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
     """Runs similar to those of the searches on the scattered hold-out; the others are R9's."""
-    sizes = profile.of(SIZES)
-    shapes = replace(profile.of(scaling.SIZES), sides=sizes.sides)
-    return scaling.searched(shapes, seeds[: sizes.seeds], _scattered_like_quarter)
+    settings = profile.of(SETTINGS)
+    shapes = replace(profile.of(scaling.SETTINGS), sides=settings.sides)
+    return scaling.searched(shapes, seeds[: settings.seeds], _scattered_like_quarter)
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
@@ -237,7 +237,7 @@ STUDY = Study(
     title="hold-outs that leave pixels dark in training, and hold-outs that do not",
     results=("S5",),
     version=1,
-    configs=configs,
+    wanted=wanted,
     more=more,
     more_expected=more_expected,
     rows=rows,

@@ -32,9 +32,9 @@ DATA = {False: ("bumps only", VERMILION, "s"), True: ("bumps and all stripes", B
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[bool, str, int], RunConfig]:
     """Map (with stripes, variant, seed) to runs; those without stripes are R7's."""
-    sizes = profile.of(rendering.SIZES)
+    settings = profile.of(rendering.SETTINGS)
     return {
-        (stripes, variant, seed): rendering.config(sizes, variant, seed, stripes=stripes)
+        (stripes, variant, seed): rendering.config(settings, variant, seed, stripes=stripes)
         for stripes in DATA
         for variant in rendering.VARIANTS
         for seed in seeds[: profile.of(SEEDS)]
@@ -43,7 +43,7 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[bool, str, int]
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Errors and maps of every run, and the answers to the questions."""
-    facts = {"epochs": profile.of(rendering.SIZES).epochs}
+    facts = {"epochs": profile.of(rendering.SETTINGS).epochs}
     found = PartResult("stripes_and_penalties", {"runs": [], "questions": []}, facts=facts)
     for (stripes, variant, seed), run in runs.labelled(wanted(profile, seeds)):
         with record_undiagnosed(found, f"run {run.id} ({variant}, stripes {stripes}, seed {seed})"):
@@ -114,8 +114,9 @@ STUDY = Study(
     title="penalties of the factor-rendered decoder with and without stripes",
     results=("S6",),
     version=1,
-    configs=lambda profile, seeds: list(wanted(profile, seeds).values()),
-    request=lambda profile, config: REQUEST,
+    seeds={"standard": 6},
+    wanted=wanted,
+    request=REQUEST,
     rows=rows,
     plot=plot,
 )
