@@ -159,7 +159,7 @@ def test_a_model_of_ones_own(own, tmp_path):
         (["{lost}:mine"], "No module named 'nowhere'"),
         (["{own}:mine", "--save", "{own}"], "must be a writable folder"),
         (["{own}:mine", "--figures", "{own}"], "must be a writable folder"),
-        (["{own}:mine", "--parts", ","], "No part was chosen"),
+        (["{own}:mine", "--parts", ","], "No part"),
         (["{own}:mine", "--cells", "a"], "must be a list of cell numbers"),
         (["{own}:mine", "--cells", "0"], "Not held out: 0"),
         (["{own}:mine", "--parts", "prbes"], "did you mean 'probes'"),

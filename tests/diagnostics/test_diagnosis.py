@@ -98,7 +98,7 @@ def test_streaming_with_little_memory_gives_the_same(diagnosis, model):
 
 def test_too_little_memory_draws_units_and_says_so(model):
     found = rc.diagnose(model, SPACE, CODE, HOLE, memory=4 * 64 * 4 * 10, progress=False, parts=["tuning", "probes"])
-    assert found["tuning"].facts["drawn"]["1"] == "10 of 80 units, drawn by seed"
+    assert found["tuning"].facts["drawn"]["1"] == "10 of 80 units, sampled with the seed"
     again = rc.diagnose(model, SPACE, CODE, HOLE, memory=4 * 64 * 4 * 10, progress=False, parts=["tuning", "probes"])
     assert again["tuning"].rows == found["tuning"].rows
     assert all(0 <= row["unit"] < 80 for row in found["tuning"].table("typical"))
@@ -300,9 +300,9 @@ class Bad(nn.Module):
         ({"model": Bad("constant")}, "does not depend on the code"),
         ({"encode": lambda v: torch.cat([CODE(v)] * 2, dim=1)}, "failed on codes of shape"),
         ({"layers": "layer.1"}, "no layer 'layer.1'"),
-        ({"layers": []}, "No layers were chosen"),
+        ({"layers": []}, "No layers"),
         ({"parts": ["probe"]}, "did you mean 'probes'"),
-        ({"parts": []}, "No part was chosen"),
+        ({"parts": []}, "No part"),
         ({"memory": -5}, "number of bytes.*Got -5"),
         ({"pictures": [0]}, "Not held out: 0"),
         ({"pictures": [27], "holdout": None}, "no hold-out was given"),
@@ -430,7 +430,7 @@ def test_damaged_files_are_refused(diagnosis, tmp_path):
     with pytest.raises(StoreError, match="missing"):
         Diagnosis.load(tmp_path / "nothing")
     (folder / "diagnosis.json").write_text("[1]")
-    with pytest.raises(StoreError, match="no diagnosis of this version"):
+    with pytest.raises(StoreError, match="diagnosis of this version"):
         Diagnosis.load(folder)
 
 

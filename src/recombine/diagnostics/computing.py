@@ -1,4 +1,4 @@
-"""Compute the parts of a diagnosis. What does not exist is marked as missing; any other error propagates."""
+"""Compute the parts of a diagnosis. Results that do not exist are marked as missing; other errors propagate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Tell = Callable[[str], None]
 
 
 def compute_parts(parts: Sequence[Part], inputs: DiagnosisInputs, tell: Tell) -> dict[str, PartResult]:
-    """The results of some parts by name; `tell` hears of every part and layer before it is begun."""
+    """The results of some parts by name; `tell` is called before each part and layer."""
     found: dict[str, PartResult] = {}
     layerwise: list[LayerPart] = []
     for part in parts:
@@ -55,7 +55,7 @@ def compute_layer_parts(
     for layer in layers_of(inputs):
         tell(f"layer {layer.name}")
         if layer.drawn is not None:
-            drawn[layer.name] = f"{len(layer.drawn)} of {layer.units} units, drawn by seed"
+            drawn[layer.name] = f"{len(layer.drawn)} of {layer.units} units, sampled with the seed"
         for part in parts:
             _add_layer(found[part.name], part, layer, inputs)
     return {part.name: _finished(part, found[part.name], drawn, inputs) for part in parts}
@@ -84,6 +84,6 @@ def _finished(part: LayerPart, result: PartResult, drawn: dict[str, str], inputs
     if result.computed and not any(result.tables.values()):
         reasons = list(dict.fromkeys(result.missing.values()))
         state = reasons[0].state if reasons else Missing.NOT_APPLICABLE
-        text = "; ".join(dict.fromkeys(absence.reason for absence in reasons)) or "no layer could be studied"
+        text = "; ".join(dict.fromkeys(absence.reason for absence in reasons)) or "no layer could be analysed"
         result.missing[part.name] = Absence(state, text)
     return result

@@ -1,4 +1,4 @@
-"""Diagnose any decoder: what does it do with an unseen combination, and where in the network does it go wrong?
+"""Diagnose any decoder: what does it do with unseen combinations, and in which layers does it go wrong?
 
     diagnosis = recombine.diagnose(model, space, encode, holdout, target=scene)
     diagnosis.verdict                       # what the model does with unseen combinations, and why
@@ -6,7 +6,7 @@
     diagnosis.plot("geometry")              # a figure per part
     diagnosis.save("folder"), Diagnosis.load("folder")
 
-The parts are the modules of `recombine.diagnostics.parts`. What cannot be computed is marked as missing.
+The parts are the modules of `recombine.diagnostics.parts`. Results that cannot be computed are marked as missing.
 """
 
 from __future__ import annotations
@@ -65,31 +65,31 @@ def diagnose(
     progress: bool | None = None,
     **options: Unpack[RequestOptions],
 ) -> Diagnosis:
-    """Look at what a model does with trained and unseen combinations, layer by layer.
+    """Analyse what a model does with trained and unseen combinations, layer by layer.
 
     Args:
-        model: A module or any callable, codes (cell, …) → outputs (cell, …). Run in eval mode and left as it was. See
-            `recombine.adapt` for models that take noise.
+        model: A module or any callable, codes (cell, …) → outputs (cell, …). It runs in eval mode, and its state is
+            restored. See `recombine.adapt` for models that take noise.
         space: The factor space.
         encode: Factor values (cell, factor) → codes: a tensor, a tuple for a model of several arguments, or a mapping
-            for keywords. Or a name: "labels" for whole numbers (cell, factor) that count the values of each factor
-            from 0, or the kind of an encoding. None if the model takes the factor values themselves.
-        holdout: Which combinations were never trained on: a hold-out, or True where held out over the grid. Without
-            it, what compares the two is missing.
+            for keywords. Or a name: "labels" for integers (cell, factor), the index of each factor's value, or the
+            kind of an encoding. None if the model takes the factor values themselves.
+        holdout: The combinations that were never trained on: a hold-out, or an array over the grid that is True where
+            held out. Without it, results that compare trained and unseen combinations are missing.
         target: The truth: a scene (that of a data set with `several="nearest"` gives the picture nearest to the
             output), a function of factor values (cell, factor) → (cell, …), or an array of shape
             (cell, …) or (values of the first factor, of the second, …, …). Without it the parts that need it are
             missing and the verdict rests on structure alone.
-        output: Which part of what the model returns, by key, attribute or position, if that is no tensor.
+        output: Key, attribute or position of the output tensor, if the model returns something else than a tensor.
         request: What to compute.
-        progress: Show a bar; None for only on a terminal.
+        progress: Whether to show a progress bar. None shows it only on a terminal.
         options: Fields of `DiagnosisRequest` (parts, layers, geometry, seed, memory, pictures, budget, draws) in place
             of `request`'s.
 
     Raises:
-        InputError: for invalid arguments: unknown parts or layers, codes the model does not take, an output that is
-            no tensor, holds NaN or does not depend on the code, a target of the wrong size, a model that changes its
-            own weights (they are put back).
+        InputError: for invalid arguments: unknown parts or layers, codes that the model does not accept, an output that
+            is not a tensor, contains NaN or does not depend on the code, a target of the wrong size, or a model that
+            changes its own weights (which are restored).
     """
     request = replace(request or DiagnosisRequest(), **options)
     parts = chosen_parts(request)
@@ -119,7 +119,7 @@ def _looked_at(
     model: Model, space: FactorSpace, encode: Encode | str | None, output: Key | None, request: DiagnosisRequest,
     available: Bool[np.ndarray, "..."] | None,
 ) -> tuple[Given, Subject, list[str]]:  # fmt: skip
-    """What was given, the model as a function of tensors with its layers, and what a reader should know of it."""
+    """The arguments, the model as a function of tensors with its layers, and notes for the reader of the results."""
     _, dtype, device = precision_of(model)
     few = grid_values(space, spread_cells(existing_cells(space, available), 3), dtype).to(device)
     given = Given(model, space, encode, output, few, request.seed, several=request.draws > 1)
@@ -130,7 +130,7 @@ def _looked_at(
     refused = refused_batch(subject)
     if refused is not None:
         most, reason = refused
-        notes.append(f"the model was given at most {most} codes at once, because it refuses more ({reason}).")
+        notes.append(f"the model was given at most {most} codes at a time, because it rejects more ({reason}).")
         given = replace(given, most_cells=most)
         first, codes = given.draw()
         subject = examine(first, space, codes, **chosen)
@@ -148,13 +148,13 @@ def _drawing(given: Given, subject: Subject) -> Callable[[int], Subject]:
 
 
 def _check_holdout(space: FactorSpace, holdout: Holdout | None, request: DiagnosisRequest) -> None:
-    """Refuse a hold-out of another space, and pictures of cells that are not held out, before anything is computed."""
+    """Reject a hold-out of another space, and pictures of cells that are not held out, before computing anything."""
     if holdout is not None and holdout.space != space:
         raise InputError(f"The hold-out belongs to another space. Got {holdout.space}, expected {space}.", "holdout")
     if isinstance(request.pictures, int):
         return
     if holdout is None:
-        raise InputError("Pictures are of OOD cells, and no hold-out was given.", "pictures")
+        raise InputError("Pictures show OOD cells, but no hold-out was given.", "pictures")
     held = set(holdout.ood_cells.tolist())
     strange = [cell for cell in request.pictures if cell not in held]
     if strange:
@@ -165,13 +165,13 @@ def _check_holdout(space: FactorSpace, holdout: Holdout | None, request: Diagnos
             else f"{cell}"
             for cell in strange
         ]
-        raise InputError(f"Pictures are of OOD cells. Not held out: {', '.join(named)}.", "pictures")
+        raise InputError(f"Pictures must show OOD cells. Not held out: {', '.join(named)}.", "pictures")
 
 
 def _inputs(
     subject: Subject, holdout: Holdout | None, target: Any, request: DiagnosisRequest, *, inner: bool
 ) -> DiagnosisInputs:
-    """Run the model over the grid; keep its layers too if they are wanted and fit into memory."""
+    """Run the model over the grid, and keep its layers if they are needed and fit into memory."""
     activations = _activations(subject, request, inner=inner)
     outputs = activations[OUT].rows
     shape = (subject.layers[OUT].shape if OUT in subject.layers else tuple(outputs.shape[1:])) or (1,)
@@ -210,7 +210,7 @@ def _nearest(target: Any) -> bool:
 
 
 def _activations(subject: Subject, request: DiagnosisRequest, *, inner: bool) -> dict[str, LayerRows]:
-    """The outputs over the grid, with all chosen layers if they are wanted and fit into memory."""
+    """The outputs over the grid, with all chosen layers if they are needed and fit into memory."""
     whole = subject
     if OUT not in subject.layers:
         out = examine(subject.model, subject.space, subject.encode, layers=[OUT], available=subject.existing)
@@ -228,7 +228,7 @@ def _activations(subject: Subject, request: DiagnosisRequest, *, inner: bool) ->
 
 
 def _how_to_show(target: Any) -> dict[str, Any]:
-    """Where row 0 of an image is, and between which numbers its entries lie, if the target or its task says so."""
+    """The position of row 0 and the range of values of images, if the target or its task defines them."""
     scene = _scene_of(target)
     shown = {"row_0": getattr(scene, "row_0", "top"), "value_range": getattr(scene, "value_range", None)}
     return {**shown, "several": "nearest"} if _nearest(target) else shown

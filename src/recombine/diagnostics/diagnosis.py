@@ -1,4 +1,4 @@
-"""The result of `diagnose`: the parts, the verdict, and the files they are kept in."""
+"""The result of `diagnose`: the parts and the verdict, with saving and loading."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-NOT_KEPT = "the files hold no such part; diagnose the model again"
+NOT_KEPT = "the files contain no such part; diagnose the model again"
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What was found out about a model. Made by `diagnose`, or read from files by `load`.
+    """The results of diagnosing a model. Created by `diagnose`, or read from files by `load`.
 
     Attributes:
         space: The factor space.
         holdout: Which combinations are OOD; None if none was given.
         layers: Names of the layers, in the order in which the model computes them.
-        parts: All parts by name; `diagnosis["probes"]` is one. Those not computed say why.
+        parts: All parts by name; `diagnosis["probes"]` is one. Parts that were not computed state the reason.
         verdict: What the model does with unseen combinations.
         facts: Settings, and the shapes of layers and outputs.
-        source: Where the model came from, such as a run and the digest of its weights; empty if it was given.
+        source: The origin of the model, such as a run and the digest of its weights; empty for a model that was passed
+            to `diagnose`.
     """
 
     space: FactorSpace
@@ -53,7 +54,7 @@ class Diagnosis:
 
     @property
     def missing(self) -> dict[str, dict[str, Absence]]:
-        """Part → what of it is missing → why. Parts that were not asked for are left out."""
+        """Part → missing result → reason. Parts that were not requested are omitted."""
         return {
             name: part.missing
             for name, part in self.parts.items()
@@ -67,7 +68,7 @@ class Diagnosis:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know before trusting the numbers."""
+        """Remarks that a reader should know before trusting the numbers."""
         return list(self.facts.get("notes", []))
 
     def noted(self, note: str) -> Diagnosis:
@@ -75,10 +76,10 @@ class Diagnosis:
         return replace(self, facts={**self.facts, "notes": [*self.notes, note]})
 
     def with_parts_of(self, earlier: Diagnosis) -> Diagnosis | None:
-        """This diagnosis, with the parts that were not asked for taken from an earlier one of the same model.
+        """This diagnosis, completed by the parts of an earlier one of the same model that were not requested.
 
-        If the shared settings differ, parts of both cannot stand side by side: then this one alone, if it lacks none
-        of the earlier one's parts, or else None.
+        If the shared settings differ, the parts of both cannot be combined. The result is then this diagnosis alone if
+        it has all parts of the earlier one, and None otherwise.
         """
         lacking = [
             name for name, part in earlier.parts.items()
@@ -93,14 +94,14 @@ class Diagnosis:
         return replace(self, parts=parts, verdict=verdict)
 
     def _settings(self) -> Any:
-        """What must be the same for parts to stand side by side; how much memory there was does not matter."""
+        """The settings that parts must share to be combined; the amount of memory does not matter."""
         request = {**self.facts["request"], "memory": None, "layers": None}  # the layers are there by name
         cells = None if self.holdout is None else [self.holdout.id_mask.tolist(), self.holdout.ood_mask.tolist()]
         return json_able({**self.facts, "notes": None, "request": request, "space": self.space.to_config(),
                           "cells": cells, "layers": self.layers})  # fmt: skip
 
     def to_pandas(self, part: str | None = None, table: str | None = None) -> pandas.DataFrame:
-        """A table of a part, its main one unless named. Without a part: all numbers by layer, one per row."""
+        """A table of a part (by default its main table). Without a part: all numbers by layer, one per row."""
         if part is not None:
             return self[part].to_pandas(table)
         import pandas
@@ -113,7 +114,7 @@ class Diagnosis:
         ], columns=["part", "layer", "quantity", "value"])  # fmt: skip
 
     def plot(self, part: str) -> Figure:
-        """The figure of a part; an error that says why if the part is missing."""
+        """The figure of a part. A missing part raises an error with the reason."""
         found = self[part]
         found.table()  # raises if missing
         if part not in PARTS:
@@ -126,17 +127,17 @@ class Diagnosis:
 
     @classmethod
     def load(cls, folder: str | Path, *, partial: bool = False) -> Diagnosis:
-        """Read what `save` wrote. Nothing in the files is ever executed.
+        """Read the files that `save` wrote. Nothing in them is ever executed.
 
-        A file that is missing or was changed is an error, or with `partial` makes its part a missing one. Parts that
-        this code does not know are read as they are.
+        A file that is missing or was changed raises an error; with `partial`, its part is marked as missing instead.
+        Parts that this version does not know are read unchanged.
         """
         fields = read_diagnosis(Path(folder), partial=partial)
         known = {name: PartResult.absent(name, Missing.NOT_REQUESTED, NOT_KEPT) for name in PARTS}
         return cls(**{**fields, "parts": known | fields["parts"]})
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict, the main tables by layer and what is missing; JSON-able."""
+        """The verdict, the main tables by layer and the missing results, as JSON values."""
         from recombine.diagnostics.overview import as_json
 
         return as_json(self)
@@ -155,5 +156,5 @@ class Diagnosis:
 
 
 def _quantity(row: dict[str, Any], key: str) -> str:
-    """The column's name with what distinguishes the row: its cells, pair of factors, factor, way of scoring."""
+    """The column's name, followed by whatever distinguishes the row: cells, pair of factors, factor, score."""
     return ", ".join([key, *(str(row[k]) for k in ("cells", "pair", "factor", "score") if isinstance(row.get(k), str))])

@@ -36,10 +36,10 @@ MAIN = "diagnosis.json"
 
 
 def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
-    """Write everything; diagnosis.json comes last and holds the digests of all other files.
+    """Write all files. diagnosis.json is written last and contains the digests of all others.
 
-    Until then an earlier diagnosis.json stays: of what it describes, only parts that have changed are refused. Files
-    that it named and that are no longer needed are removed at the end.
+    Until then, an earlier diagnosis.json remains; readers reject only the parts whose files have changed. Files that it
+    lists and that are no longer needed are removed at the end.
     """
     before = _files_of(folder)
     parts: dict[str, Any] = {}
@@ -66,14 +66,14 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
 
 
 def _free(path: Path) -> Path:
-    """The path of a file to be written; a folder that stands there is set aside."""
+    """The path of a file to be written; a folder at that path is set aside."""
     if path.is_dir() and not path.is_symlink():
         set_aside(path)
     return path
 
 
 def _files_of(folder: Path) -> set[str]:
-    """The files that a diagnosis kept in the folder names; none if there is none that can be read."""
+    """The files that the diagnosis stored in the folder lists; none if no diagnosis can be read."""
     try:
         content = read_plain_json(folder / MAIN)
         if content["format"] == FORMAT:
@@ -84,13 +84,13 @@ def _files_of(folder: Path) -> set[str]:
 
 
 def read_diagnosis(folder: Path, *, partial: bool = False) -> dict[str, Any]:
-    """The fields of a diagnosis; anything missing, changed or foreign is an error.
+    """The fields of a diagnosis. Missing, changed or foreign files raise an error.
 
-    `partial`: a part whose files are missing or changed is marked as missing instead, with the reason.
+    With `partial`, a part whose files are missing or changed is marked as missing instead, with the reason.
     """
     content = read_plain_json(folder / MAIN)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise StoreError(f"{folder / MAIN} is no diagnosis of this version, which has format {FORMAT!r}.")
+        raise StoreError(f"{folder / MAIN} is not a diagnosis of this version, which uses the format {FORMAT!r}.")
     try:
         damaged = {
             name: reason for name, digest in content["files"].items() if (reason := _damage(folder, name, digest))
@@ -116,7 +116,7 @@ def read_diagnosis(folder: Path, *, partial: bool = False) -> dict[str, Any]:
 
 
 def _holdout_config(holdout: Holdout | None) -> dict[str, Any] | None:
-    """What rebuilds the hold-out; a split that only a data set knows is written out."""
+    """The configuration of the hold-out; a split that only a data set defines is stored cell by cell."""
     if isinstance(holdout, OwnSplit):
         return from_run_lengths(holdout.space, lengths=run_lengths(holdout.mask)).config
     return None if holdout is None else holdout.config
@@ -136,9 +136,9 @@ def _holdout(content: dict[str, Any], space: FactorSpace) -> Holdout | None:
 
 
 def lacking_parts(folder: Path, request: DiagnosisRequest, source: Mapping[str, str]) -> tuple[str, ...]:
-    """Which parts of a request the diagnosis kept in a folder does not hold; nothing but its diagnosis.json is read.
+    """The requested parts that the diagnosis stored in a folder lacks. Only its diagnosis.json is read.
 
-    All of them if there is none, if it is of another source, or if its shared settings differ.
+    These are all parts if there is no diagnosis, if its source differs, or if its shared settings differ.
     """
     wanted = chosen_parts(request)
     try:
@@ -152,7 +152,7 @@ def lacking_parts(folder: Path, request: DiagnosisRequest, source: Mapping[str, 
 
 
 def _kept(part: Part, content: dict[str, Any], folder: Path, request: DiagnosisRequest) -> bool:
-    """Whether a diagnosis holds what a request asks of a part, or found that it cannot be computed."""
+    """Whether a diagnosis contains a part as requested, or found that it cannot be computed."""
     entry = content["parts"].get(part.name)
     if entry is None:
         return False
@@ -171,7 +171,7 @@ def _files_of_part(name: str, entry: dict[str, Any]) -> list[str]:
 
 
 def _damage(folder: Path, name: str, digest: str) -> str:
-    """What is wrong with a file; empty if nothing is."""
+    """The problem with a file; empty if there is none."""
     if Path(name).name != name or not (folder / name).is_file():
         return f"{folder / name} is missing. Diagnose the model again."
     if file_digest(folder / name) != digest:
@@ -182,7 +182,7 @@ def _damage(folder: Path, name: str, digest: str) -> str:
 def _part(
     folder: Path, name: str, given: dict[str, Any], digests: dict[str, str], damaged: dict[str, str]
 ) -> PartResult:
-    """A part, or why it is missing if one of its files is damaged. Only files that the diagnosis lists are read."""
+    """A part, or the reason why it is missing if one of its files is damaged. Only listed files are read."""
     files = _files_of_part(name, given)
     unlisted = [file for file in files if file not in digests]
     if unlisted:
@@ -194,7 +194,7 @@ def _part(
 
 
 def write_part(part: PartResult, tables: Path, arrays: Path) -> tuple[dict[str, Any], list[Path]]:
-    """Write a part as `<part>-<table>.csv` and `<part>.safetensors`; returns what `read_part` needs, and the files."""
+    """Write a part as `<part>-<table>.csv` and `<part>.safetensors`; returns `read_part`'s arguments and the files."""
     types, files = {}, []
     for table, rows in part.tables.items():
         files.append(_free(tables / f"{part.name}-{table}.csv"))
@@ -209,7 +209,7 @@ def write_part(part: PartResult, tables: Path, arrays: Path) -> tuple[dict[str, 
 
 
 def read_part(name: str, given: dict[str, Any], tables: Path, arrays: Path) -> PartResult:
-    """What `write_part` wrote, given what it returned."""
+    """Read the files that `write_part` wrote, given its return value."""
     rows = {
         table: from_csv((tables / f"{name}-{table}.csv").read_text(encoding="utf-8"), types)
         for table, types in given["tables"].items()

@@ -1,4 +1,4 @@
-"""What the figures of several parts share: maps over the grid, axes by layer."""
+"""Helpers for the figures of several parts: maps over the grid, axes by layer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_COLUMNS = 6
 
 
 def panel_grid(panels: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """A figure with enough panels, at most six in a row and rows of equal length; spare ones are removed."""
+    """A figure with `count` panels, at most six per row in rows of equal length; unused panels are removed."""
     rows = math.ceil(panels / MOST_COLUMNS)
     columns = math.ceil(panels / rows)
     figure = new_figure(width * columns, height * rows)
@@ -31,7 +31,7 @@ def panel_grid(panels: int, width: float, height: float) -> tuple[Figure, list[A
 
 
 def plane(values: np.ndarray) -> np.ndarray:
-    """Over the first two factors, as an image: mean over the others, NaNs left out."""
+    """An image over the first two factors: the mean over the other factors, without NaNs."""
     if values.ndim == 1:
         return values.reshape(1, -1)
     kept = ~np.isnan(values)
@@ -61,7 +61,7 @@ def without_ticks(ax: Axes) -> None:
 
 
 def averaged_factors(diagnosis: Diagnosis) -> str:
-    """What a map over the first two factors says of the others."""
+    """Describes how a map over the first two factors treats the others."""
     others = diagnosis.space.names[2:]
     return f"; maps are means over {', '.join(others)}" if others else ""
 

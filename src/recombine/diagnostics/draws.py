@@ -1,4 +1,4 @@
-"""What several draws of a model's noise say together: one verdict, and notes where they disagree."""
+"""Combines several draws of a model's noise: one verdict, and notes if the draws disagree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DrawVerdicts(NamedTuple):
 
     @property
     def counts(self) -> dict[VerdictKind, int]:
-        """How many draws have each kind of verdict, the most frequent first; of equal ones that of the first draw."""
+        """The number of draws with each kind of verdict, most frequent first; ties go to the earliest draw."""
         return dict(Counter(verdict.kind for verdict in self.draws).most_common())
 
     @property
@@ -39,7 +39,7 @@ class DrawVerdicts(NamedTuple):
 
 
 def verdicts_of(part: PartResult) -> DrawVerdicts | None:
-    """The verdicts that the part `draws` holds; None if it was not computed, or without a hold-out."""
+    """The verdicts stored in the part `draws`; None if it was not computed or there is no hold-out."""
     if not part.computed or VERDICTS not in part.facts:
         return None
     found = part.facts[VERDICTS]
@@ -47,7 +47,7 @@ def verdicts_of(part: PartResult) -> DrawVerdicts | None:
 
 
 def verdict_of_draws(part: PartResult, first: Verdict) -> Verdict:
-    """The most frequent verdict of the draws, with the others in its sentence; that on the only draw if it is one."""
+    """The most frequent verdict, with the others in its sentence; with a single draw, its verdict."""
     found = verdicts_of(part)
     if found is None:
         return first
@@ -55,7 +55,7 @@ def verdict_of_draws(part: PartResult, first: Verdict) -> Verdict:
 
 
 def notes_on_draws(part: PartResult) -> list[str]:
-    """Where the draws disagree with each other or with their mean, and where they do not differ at all."""
+    """Notes for draws that disagree with each other or with their mean, or that are all the same."""
     if not part.computed:
         return []
     if part.facts[NO_SPREAD]:

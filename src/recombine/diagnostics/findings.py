@@ -1,4 +1,4 @@
-"""What one part of a diagnosis found: tables, arrays, facts, and what is missing and why. Written as plain files."""
+"""The result of one part of a diagnosis: tables, arrays, facts, and missing results with their reasons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Absence(NamedTuple):
-    """Why something is missing: a state for programs, a reason for people."""
+    """The reason why something is missing: a state for programs, a text for people."""
 
     state: Missing
     reason: str
@@ -32,14 +32,14 @@ class Absence(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PartResult:
-    """What one part found.
+    """The result of one part.
 
     Attributes:
-        name: Which one.
+        name: Name of the part.
         tables: By name, the main one first; each a list of rows with the same columns.
         arrays: By name; those of a layer are called `what/layer`.
-        facts: How it was computed: settings, draws, methods. JSON-able.
-        missing: What could not be computed → why. The part's own name stands for all of it.
+        facts: How it was computed: settings, samples, methods. JSON values.
+        missing: Missing result → reason. The name of the part stands for the whole part.
     """
 
     name: str
@@ -58,12 +58,12 @@ class PartResult:
 
     @property
     def state(self) -> Missing | None:
-        """Why all of it is missing; None if it was computed."""
+        """Why the whole part is missing; None if it was computed."""
         return None if self.computed else self.missing[self.name].state
 
     @property
     def reason(self) -> str:
-        """The explanation beside `state`; empty if it was computed."""
+        """The text that explains `state`; empty if the part was computed."""
         return "" if self.computed else self.missing[self.name].reason
 
     @property
@@ -72,7 +72,7 @@ class PartResult:
         return self.table()
 
     def table(self, name: str | None = None) -> Rows:
-        """A table by name; the main one unless given."""
+        """A table by name; by default the main one."""
         if not self.computed:
             raise MissingPart(self.name, *self.missing[self.name])
         name = next(iter(self.tables), "") if name is None else name
@@ -91,7 +91,7 @@ class PartResult:
 
 
 def json_able(value: Any) -> Any:
-    """Numbers that JSON does not know become null, numpy's become plain ones."""
+    """Convert NumPy numbers to Python numbers, and numbers that JSON cannot represent to None."""
     if isinstance(value, Mapping):
         return {str(k): json_able(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Everything the parts of a diagnosis are computed from, made once."""
+"""The inputs of all parts of a diagnosis, computed once."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ NO_HOLDOUT = "no hold-out was given"
 
 @dataclass(frozen=True, eq=False)
 class DiagnosisInputs:
-    """What was given to `diagnose`, and the model's outputs.
+    """The arguments of `diagnose`, and the model's outputs.
 
     Attributes:
         subject: The model with its factor space, encoding and chosen layers.
-        request: What was asked for.
+        request: The requested parts and settings.
         holdout: None if none was given.
-        outputs: What the model makes of every cell, (cell, …), shaped like the truth if there is one.
-        truth: What it should make of them; None if not given.
+        outputs: The model's output for every cell, (cell, …), with the shape of the truth if there is one.
+        truth: The correct output for every cell; None if not given.
         held: The chosen layers' activations over the grid, if they fit into memory together.
-        draw: Number of a draw → the model with that draw of its noise.
-        truth_of: Outputs (cell, number) → their truth, where it depends on them; None where it does not.
+        draw: Index of a draw → the model with that draw of its noise.
+        truth_of: Outputs (cell, number) → their truth, if the truth depends on the outputs; None otherwise.
     """
 
     subject: Subject
@@ -81,26 +81,26 @@ class DiagnosisInputs:
 
     @property
     def available(self) -> Bool[np.ndarray, " cell"]:
-        """True at the cells that exist. The others enter no statistic."""
+        """True at the cells that exist. The others are not part of any statistic."""
         return self.subject.existing
 
     @property
     def masks(self) -> dict[str, Bool[np.ndarray, " cell"]]:
-        """Named sets of cells that exist: all, and with a hold-out id and ood."""
+        """Named sets of existing cells: "all" and, with a hold-out, "id" and "ood"."""
         if self.holdout is None:
             return {"all": self.available}
         return {"all": self.available, "id": self.holdout.id_mask.ravel(), "ood": self.holdout.ood_mask.ravel()}
 
     def check_complete(self, what: str) -> None:
-        """Raise unless all cells of the grid exist, for what is defined on whole grids only."""
+        """Raise unless all cells of the grid exist, for results that are defined only on complete grids."""
         if not self.subject.complete:
             gone = len(self.space) - len(self.subject.cells)
             raise NotComputable(
-                Missing.NOT_APPLICABLE, f"{what} is defined on whole grids, and {gone} cells do not exist."
+                Missing.NOT_APPLICABLE, f"{what} is defined only on complete grids, but {gone} cells do not exist."
             )
 
     def draw_cells(self, most: int) -> Int[Tensor, " cell"]:
-        """All cells, ID first, or if there are more than `most` a seeded draw that keeps the shares of ID and OOD."""
+        """All cells, ID first; if there are more than `most`, a random sample with the same shares of ID and OOD."""
         if self.holdout is not None:
             return draw_cells(self.holdout, most, seed=self.seed)
         cells = self.subject.cells

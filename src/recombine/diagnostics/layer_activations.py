@@ -1,4 +1,4 @@
-"""One layer over the grid, with what several parts need of it computed once: variance components and Gram matrix."""
+"""One layer over the grid, with the quantities that several parts share: variance components and Gram matrix."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from recombine.diagnostics.numerics.probes import Features, features_of_rows
 
 @dataclass(frozen=True, eq=False)
 class LayerActivations:
-    """The activations of one layer at every cell. Handed to every layerwise part, then freed.
+    """The activations of one layer at every cell. Passed to every layerwise part, then freed.
 
     Attributes:
         layer: Its name and shape.
-        found: Its activations, perhaps of a draw of its units only.
-        inputs: What the diagnosis is computed from.
+        found: Its activations, possibly of a sample of its units only.
+        inputs: The inputs of the diagnosis.
     """
 
     layer: Layer
@@ -42,12 +42,12 @@ class LayerActivations:
 
     @property
     def units(self) -> int:
-        """How many units the layer has, drawn or not."""
+        """The number of units of the layer, including those that were not sampled."""
         return self.found.units
 
     @property
     def drawn(self) -> Int[Tensor, " unit"] | None:
-        """Which units these are, ascending; None for all."""
+        """Indices of the sampled units, ascending; None for all units."""
         return self.found.drawn
 
     @cached_property
@@ -63,7 +63,7 @@ class LayerActivations:
         return self._features[key]
 
     def unit_number(self, row: int) -> int:
-        """A unit's place in the flattened activation, from its place among `rows`, which is that in memory."""
+        """Converts the index of a unit in `rows` (memory order) to its index in the flattened activation."""
         place = row if self.drawn is None else int(self.drawn[row])
         shape, order = self.layer.shape, self.layer.memory_order
         if self.name == OUT or not shape:
@@ -73,7 +73,7 @@ class LayerActivations:
 
 
 def layers_of(inputs: DiagnosisInputs) -> Iterator[LayerActivations]:
-    """Every chosen layer: those held in memory, or as many per pass through the model as the memory allows."""
+    """Every chosen layer, from memory or with as many layers per forward pass as the memory allows."""
     subject = inputs.subject
     held = inputs.held
     found = stream(subject, memory=inputs.request.memory // 4, seed=inputs.seed) if held is None else held.items()

@@ -1,4 +1,4 @@
-"""A diagnosis at a glance: as text, as HTML for notebooks, as JSON for scripts."""
+"""Summaries of a diagnosis: text, HTML for notebooks, JSON for scripts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def by_layer(diagnosis: Diagnosis) -> list[dict[str, Any]]:
 
 
 def _known_parts(diagnosis: Diagnosis) -> list[Part]:
-    """The parts that were computed and that this code knows."""
+    """The computed parts that this version knows."""
     return [part for name, part in PARTS.items() if diagnosis[name].computed]
 
 
@@ -50,7 +50,7 @@ def _headline(diagnosis: Diagnosis) -> str:
 
 
 def _numbers(diagnosis: Diagnosis) -> list[str]:
-    """A line for each part that says more than the table by layer does."""
+    """A line for each part whose results are not all in the table by layer."""
     lines = [part.summary(diagnosis.parts[part.name]) for part in _known_parts(diagnosis) if not part.layer_columns]
     return [line for line in lines if line]
 
@@ -64,7 +64,7 @@ def _gaps(diagnosis: Diagnosis) -> list[str]:
 
 
 def as_text(diagnosis: Diagnosis) -> str:
-    """The verdict, a row per layer, and what is missing."""
+    """The verdict, a row per layer, and the missing results."""
     lines = [f"Diagnosis of a model over {_headline(diagnosis)}", f"Verdict: {diagnosis.verdict}"]
     table = _table(diagnosis)
     if table:
@@ -104,7 +104,7 @@ def as_html(diagnosis: Diagnosis) -> str:
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The verdict, the numbers by layer, the tables but those by cell, and what is missing."""
+    """The verdict, the numbers by layer, all tables except those by cell, and the missing results."""
     tables = {
         name: {table: rows for table, rows in part.tables.items() if not (rows and "cell" in rows[0])}
         for name, part in diagnosis.parts.items()

@@ -1,4 +1,4 @@
-"""What the page shows of a part: tables, maps over the grid, and the data of a panel of its own."""
+"""The content of the page for one part: tables, maps over the grid, and the data of its panel."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class PageMap:
         title: Name of the map. Maps of one title that differ in their factor share a row of the page.
         values: (cell,) or (layer, cell), NaN where there is no number.
         factor: The factor that the map is about; empty for none.
-        about: What the numbers mean, in a line.
-        limits: Ends of the colour scale; those of the numbers unless given.
-        least_steps: The colour scale spans at least so many grid steps of the factor. What is less is rounding.
-        classes: Names of the classes whose indices the numbers are; empty if they are no classes.
+        about: The meaning of the numbers, in one line.
+        limits: Ends of the colour scale; by default the range of the numbers.
+        least_steps: The colour scale spans at least this many grid steps of the factor; smaller differences are
+            rounding.
+        classes: Class names if the numbers are class indices; empty otherwise.
         curve: How the numbers are rounded: evenly, or with finer steps near 0 ("root").
     """
 
@@ -37,7 +38,7 @@ class PageMap:
 
 @dataclass(frozen=True, eq=False)
 class PageContent:
-    """What the page shows of a part.
+    """The tables and maps of a part that the page shows.
 
     Attributes:
         tables: Names of the tables to show.
@@ -53,9 +54,9 @@ class LayerColumn:
     """A column that a part adds to the overview by layer.
 
     Attributes:
-        heading: What it is called in tables and charts.
-        highest: The largest possible value; None if there is none.
-        cut_below: Charts do not show what lies below, so that a few bad values do not flatten the rest.
+        heading: Its name in tables and charts.
+        highest: The largest possible value; None if unbounded.
+        cut_below: Charts omit smaller values, so that a few bad values do not flatten the rest.
     """
 
     heading: str
@@ -65,7 +66,7 @@ class LayerColumn:
 
 @runtime_checkable
 class Packer(Protocol):
-    """Packs arrays into the page. What `add` returns is given to the page's script, which reads the array by it."""
+    """Packs arrays into the page. The page's script reads an array by the reference that `add` returns."""
 
     def add(
         self, values: np.ndarray, *, bits: int = 8, curve: Curve = "linear", by_row: bool = False

@@ -1,4 +1,4 @@
-"""A part of a diagnosis: one question about a model, with everything that belongs to it in one module.
+"""A part of a diagnosis: one question about a model, in one module.
 
     @PARTS.register
     class Brightness(Part):
@@ -10,9 +10,9 @@
             rows = [{"cell": cell, "brightness": float(mean)} for cell, mean in enumerate(means)]
             return PartResult(self.name, {"cells": rows})
 
-A built-in part is a module of `recombine.diagnostics.parts`, found by being there; a plug-in's part joins by being
-registered. Both appear in `diagnose`, in the files, in summaries, on the command line and on the page. A part that
-wants a panel of its own on the page implements `panel` and has a script in `recombine/report/static/panels`.
+Built-in parts are the modules of `recombine.diagnostics.parts` and are found automatically; plug-ins register theirs.
+Both appear in `diagnose`, in the files, in summaries, on the command line and on the page. A part with its own panel on
+the page implements `panel` and has a script in `recombine/report/static/panels`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Columns = Mapping[str, str]  # column → its meaning in a line; "scale_*" docum
 
 
 class Need(StrEnum):
-    """What a part cannot do without. A part whose need is not met is marked as missing, and not computed."""
+    """Requirements of a part. A part whose requirements are not met is marked as missing and not computed."""
 
     TRUTH = "truth"
     HOLDOUT = "holdout"
@@ -52,14 +52,14 @@ class Part(ABC):
 
     Attributes:
         name: Its name in requests, files and on the command line.
-        order: Where it stands among the parts; plug-ins' come last.
-        on_request: Whether it is computed only if it is named, and not among all parts.
-        needs: What it cannot be computed without.
+        order: Its position among the parts; those of plug-ins come last.
+        on_request: Whether it is computed only if it is named.
+        needs: Its requirements.
         tables: Table → column → meaning, the main table first.
         settings: Field of the request that only this part reads → the fact in which the part records it.
         layer_columns: Columns that it adds to the overview by layer.
         on_page: Whether `recombine report --diagnose` computes it for the page.
-        panel_items: How many items (units, cells) its own panel on the page shows at most; 0 if it has no panel.
+        panel_items: Largest number of items (units, cells) that its panel on the page shows; 0 if it has no panel.
     """
 
     name: ClassVar[str]
@@ -77,15 +77,15 @@ class Part(ABC):
         """Compute the part.
 
         Raises:
-            NotComputable: if it does not exist for this model; the part is then missing, with the state and reason.
+            NotComputable: if it is not defined for this model. The part is then missing, with the state and reason.
         """
 
     def asked_for(self, request: DiagnosisRequest, *, named: bool) -> bool:
-        """Whether a request wants this part; `named` if it names it, or names none and this is a usual part."""
+        """Whether a request includes this part. `named`: the request names it, or it is a default part."""
         return named
 
     def answers(self, facts: Mapping[str, Any], request: DiagnosisRequest) -> bool:
-        """Whether a result with these facts, computed before, is what the request asks of this part."""
+        """Whether an earlier result with these facts satisfies the request."""
         asked = request.to_json()
         return all(asked[name] == value for name, value in self.settings_of(facts).items())
 
@@ -102,15 +102,15 @@ class Part(ABC):
         return {}
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
-        """The figure, drawn from tables and arrays alone; an error if there is none."""
+        """The figure, drawn from tables and arrays alone. Raises an error if the part has no figure."""
         raise InputError(f"The part {self.name!r} has no figure. Its tables: {', '.join(result.tables)}.")
 
     def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
-        """What the page shows; the main table unless overridden."""
+        """The content for the page; by default the main table."""
         return PageContent(tuple(result.tables)[:1])
 
     def panel(self, result: PartResult, diagnosis: Diagnosis, pack: Packer, most: int) -> Any:
-        """The JSON that a script of the page draws this part's own panel from, with at most so many items."""
+        """The data from which the page's script draws the panel of this part, with at most `items` items."""
         return None
 
 
@@ -118,9 +118,9 @@ PARTS = Catalogue[Part]("part", "recombine.diagnostics.parts")
 
 
 def chosen_parts(request: DiagnosisRequest) -> list[Part]:
-    """The parts that a request asks for, in their own order; if it names none, all but those on request.
+    """The requested parts in their order; if the request names none, all except those on request.
 
-    Unknown names are an error that lists the known ones.
+    Unknown names raise an error that lists the known ones.
     """
     usual = [name for name in PARTS if not PARTS[name].on_request]
     named = usual if request.parts is None else {name: PARTS[name] for name in request.parts}
@@ -128,20 +128,20 @@ def chosen_parts(request: DiagnosisRequest) -> list[Part]:
 
 
 class LayerPart(Part):
-    """A part that is read off one layer after the other.
+    """A part that is computed layer by layer.
 
-    Layers are handed over one at a time, so that they need not be in memory together, and with what several parts
-    need of them computed once (see `LayerActivations`).
+    Layers are passed one at a time, so that they need not be in memory together. Quantities that several parts share
+    are computed once per layer (see `LayerActivations`).
     """
 
     needs = frozenset({Need.LAYERS})
 
     @abstractmethod
     def study(self, layer: LayerActivations, inputs: DiagnosisInputs) -> PartResult:
-        """What is found at one layer. A layer for which this raises NotComputable is missing from the result."""
+        """The result for one layer. A layer for which this raises NotComputable is missing from the result."""
 
     def finish(self, result: PartResult, inputs: DiagnosisInputs) -> PartResult:
-        """Add what is not about a single layer to the joined results of all of them."""
+        """Add results that do not belong to a single layer to the joined results of all layers."""
         return result
 
     def compute(self, inputs: DiagnosisInputs) -> PartResult:

@@ -1,4 +1,4 @@
-"""What is asked of a diagnosis: which parts, of which layers, how. Travels with a run's configuration as JSON."""
+"""A request for a diagnosis: which parts, of which layers, with which settings. Stored as JSON."""
 
 from __future__ import annotations
 
@@ -36,21 +36,22 @@ class DiagnosisRequest:
     """What to compute.
 
     Attributes:
-        parts: Which parts; None for all that are known, plug-ins' included, but those computed on request only.
+        parts: The parts; None for all, including those of plug-ins, except parts that are computed on request only.
         layers: Names or patterns of modules, "in", "out"; None for the code, every nonlinearity and the output. See
             `recombine.diagnostics.model.layers`.
-        geometry: How metric tensors are found: "exact" (derivatives), "finite difference" (on the grid), or both.
-        seed: Seed of all random draws.
-        memory: Bytes of activations kept at a time, beside the outputs over the grid and the truth. Layers that do not
-            fit are computed one after the other; a layer that does not fit alone is represented by a seeded draw of
-            its units, and the result says so.
-        pictures: Of how many OOD cells the superposition part keeps pictures, or of which (numbers of cells).
-        budget: About how many seconds of one core the searches of each part may take (kernels, complexity), counted in
-            operations, so that the same seed gives the same result. Beyond it they try less, and their tables say so.
-        draws: How often the model's noise is drawn. With more than one, the part `draws` compares the outputs and
-            the verdicts of all draws and of their mean; the other parts are of the first draw.
+        geometry: How metric tensors are computed: "exact" (derivatives), "finite difference" (on the grid), or both.
+        seed: Seed of all random numbers.
+        memory: Bytes of activations held at a time, in addition to the outputs over the grid and the truth. Layers that
+            do not fit together are computed one after the other. A layer that does not fit by itself is represented by
+            a random sample of its units, which the result records.
+        pictures: Number of OOD cells whose pictures the superposition part stores, or the indices of these cells.
+        budget: Approximate seconds of one core for the searches of each part (kernels, complexity). Operations are
+            counted instead of time, so that the same seed gives the same result. A search that exceeds its budget tries
+            less, which its tables record.
+        draws: Number of draws of the model's noise. With more than one, the part `draws` compares the outputs and
+            the verdicts of all draws and of their mean; the other parts describe the first draw.
 
-    Lists become tuples, and a single name becomes a choice of one, so that equal requests compare equal.
+    Lists become tuples, and a single name becomes a tuple of one, so that equal requests compare equal.
     """
 
     parts: Sequence[str] | None = None
@@ -69,10 +70,10 @@ class DiagnosisRequest:
 
     def _check(self) -> None:
         if self.parts == ():
-            raise InputError("No part was chosen. Leave the choice out for all parts.", "parts")
+            raise InputError("No part was selected. Omit the selection for all parts.", "parts")
         if self.layers == ():
             raise InputError(
-                'No layers were chosen. Give names or patterns such as "layers.*.act", or None for all.', "layers"
+                'No layers were selected. Give names or patterns such as "layers.*.act", or None for all.', "layers"
             )
         for name in ("parts", "layers"):
             for word in getattr(self, name) or ():
@@ -101,15 +102,15 @@ class DiagnosisRequest:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """The settings that parts must have in common to stand side by side in one diagnosis."""
+        """The settings that all parts of one diagnosis must share."""
         return {name: value for name, value in self.to_json().items() if name in SHARED}
 
     def budget_facts(self, cut_short: bool) -> dict[str, Any]:
-        """What a part records of its budget: it, and whether a larger one would have found more."""
+        """The facts of a part about its budget: the budget, and whether it cut the search short."""
         return {"budget": self.budget, "cut_short": cut_short}
 
     def same_budget(self, facts: Mapping[str, Any]) -> bool:
-        """Whether a result with these facts would be the same with the budget of this request."""
+        """Whether the budget of this request would give the same result as one with these facts."""
         return not facts.get("cut_short") or facts.get("budget") == self.budget
 
     def to_json(self) -> dict[str, Any]:
@@ -118,7 +119,7 @@ class DiagnosisRequest:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> DiagnosisRequest:
-        """What `to_json` gave; fields that are lacking have their defaults."""
+        """The inverse of `to_json`; missing fields have their defaults."""
         known = [field.name for field in fields(cls)]
         for name in given:
             if name not in known:
@@ -129,7 +130,7 @@ class DiagnosisRequest:
 
 
 def _as_tuple(value: Any) -> Any:
-    """A single name as a choice of one; lists and arrays as tuples."""
+    """A single name as a tuple of one; lists and arrays as tuples."""
     if isinstance(value, str):
         return (value,)
     if isinstance(value, int | None):

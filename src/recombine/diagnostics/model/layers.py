@@ -279,7 +279,7 @@ def _chosen(module: nn.Module | None, layers: str | Sequence[str] | None) -> _Ch
         return _Chosen(dict.fromkeys([IN, *inner, OUT], False), ())
     asked = [layers] if isinstance(layers, str) else list(layers)
     if not asked:
-        raise InputError('No layers were chosen. Give names or patterns such as "layers.*.act", or None for all.')
+        raise InputError('No layers were selected. Give names or patterns such as "layers.*.act", or None for all.')
     inner = [] if module is None else [n for n, _ in module.named_modules(remove_duplicate=False) if n]
     known = list(dict.fromkeys([IN, *inner, OUT]))
     names: dict[str, bool] = {}

@@ -299,7 +299,7 @@ def _picked(pictures: int | Sequence[int], ood: Bool[Tensor, " cell"]) -> Int[Te
     row_of = {int(cell): row for row, cell in enumerate(cells)}
     unknown = [cell for cell in pictures if cell not in row_of]
     if unknown:
-        raise InputError(f"Pictures are of OOD cells. Not held out: {', '.join(map(str, unknown))}.")
+        raise InputError(f"Pictures must show OOD cells. Not held out: {', '.join(map(str, unknown))}.")
     return torch.tensor([row_of[cell] for cell in pictures], dtype=torch.long)
 
 
