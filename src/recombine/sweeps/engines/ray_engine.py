@@ -26,7 +26,7 @@ LOOK_AGAIN = 2.0  # seconds between checks of the cluster's size
 MOST_FAILED_STARTS = 20  # consecutive failures of workers to start before giving up
 HOW_TO_START = (
     "Start one with `ray start --head --port=6379` on one machine and `ray start --address=THAT_MACHINE:6379` on the "
-    "others, including this one (docs/sweeps.md), or omit --address to use this machine alone."
+    "others, including this one (docs/clusters.md), or omit --address to use this machine alone."
 )
 
 
