@@ -8,10 +8,11 @@ from torch.autograd.function import once_differentiable
 from torch.func import jacrev
 
 import recombine as rc
-from recombine.core.errors import InputError, NotComputable
+from recombine.core.errors import InputError, Missing, NotComputable
 from recombine.core.factors import continuous, cyclic, discrete
 from recombine.core.task import Shapes
 from recombine.diagnostics.model.layers import examine
+from recombine.diagnostics.numerics import derivatives
 from recombine.diagnostics.numerics.derivatives import DERIVATIVE_METHODS
 from recombine.diagnostics.numerics.geometry import (
     LayerGeometry,
@@ -185,7 +186,7 @@ def normed():
         (lambda: Custom(SquareDetached), "reverse rows"),
     ],
 )
-def test_ladder_reports_its_rung_and_leaves_the_model_alone(make, derivative_method):
+def test_the_method_is_reported_and_leaves_the_model_alone(make, derivative_method):
     model = make()
     state = {name: t.clone() for name, t in model.state_dict().items()}
     modes = [m.training for m in model.modules()]
@@ -207,8 +208,27 @@ def test_ladder_reports_its_rung_and_leaves_the_model_alone(make, derivative_met
     )
 
 
+def test_a_model_that_raises_has_no_derivative_and_a_bug_of_ours_is_no_property_of_it(monkeypatch):
+    class Strict(nn.Linear):
+        def forward(self, input):
+            if torch.is_grad_enabled() or torch._C._functorch.peek_interpreter_stack() is not None:
+                raise KeyError("no transforms")
+            return super().forward(input)
+
+    with pytest.raises(NotComputable, match="KeyError: 'no transforms'") as found:
+        metric_tensor_exact(Strict(2, 3).double(), SPACE)
+    assert found.value.state is Missing.NOT_DIFFERENTIABLE
+
+    def broken(*_):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(derivatives, "gram_of_columns", broken)
+    with pytest.raises(KeyError, match="a bug"):
+        metric_tensor_exact(nn.Linear(2, 3).double(), SPACE)
+
+
 @pytest.mark.parametrize("derivative_method", DERIVATIVE_METHODS)
-def test_all_rungs_give_the_same_numbers(derivative_method):
+def test_all_derivative_methods_give_the_same_numbers(derivative_method):
     model = rc.decoders.MLP(Shapes(2, (3, 3)), depth=2, width=7).double()
     geometry = metric_tensor_exact(model, SPACE, derivative_method=derivative_method)
     assert geometry.derivative_method == derivative_method

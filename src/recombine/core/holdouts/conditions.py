@@ -35,8 +35,7 @@ def meeting(space: FactorSpace, conditions: Mapping[str, Any]) -> dict[int, Bool
             axis = space.axis(name)
             met[axis] = _meeting(space, name, condition)
         except InputError as error:
-            here = f"Factor {name!r}: " if name in space.factors and repr(name) not in str(error) else ""
-            problems.append(Problem(name, f"{here}{error}"))
+            problems.append(Problem(name, str(error)))
     if problems:
         raise InputError.join(problems)
     return met
@@ -48,7 +47,10 @@ def _meeting(space: FactorSpace, name: str, condition: Any) -> Bool[Tensor, " va
         return _in_range(space, name, condition)
     given = condition if isinstance(condition, list | tuple) else [condition]
     met = torch.zeros(factor.size, dtype=torch.bool)
-    met[[factor.index(value) for value in given]] = True
+    try:
+        met[[factor.index(value) for value in given]] = True
+    except InputError as error:
+        raise InputError(f"Factor {name!r}: {error}") from error
     return met
 
 
@@ -63,7 +65,7 @@ def _in_range(space: FactorSpace, name: str, bounds: Mapping[str, float]) -> Boo
     values[:, axis] = factor.value(torch.arange(factor.size, dtype=torch.float64))
     met = inside(values)[:, 0]
     if not bool(met.any()):
-        raise InputError(f"No value lies from {low:g} to {high:g}. Values: {factor.range}.")
+        raise InputError(f"Factor {name!r}: No value lies from {low:g} to {high:g}. Values: {factor.range}.")
     return met
 
 

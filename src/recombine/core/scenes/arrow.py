@@ -6,15 +6,16 @@ import math
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Real
+from jaxtyping import Float
 from torch import Tensor
 
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.registry import Count, Width
-from recombine.core.scenes.drawing import in_chunks, painted, soft_step
-from recombine.core.scenes.objects import SceneObject, check_factors, image_side
-from recombine.core.scenes.scene import SCENES, Scene
+from recombine.core.scenes.drawing import painted, soft_step
+from recombine.core.scenes.drawn import DrawnScene, image_sides, places
+from recombine.core.scenes.objects import SceneObject, check_factors
+from recombine.core.scenes.scene import SCENES
 from recombine.core.scenes.structure import Composition, Structure
 
 ANGLE = "angle"
@@ -24,7 +25,7 @@ SHAFT, HEAD = 0.14, 0.34  # half the width of the shaft and of the head, of the 
 
 
 @SCENES.register("arrow")
-class Arrow(Scene):
+class Arrow(DrawnScene):
     """An arrow turned counter-clockwise by `angle`, in degrees, about its middle; in colour (3, row, column).
 
     It points to the right at 0°. Factors: `angle`, and perhaps `x` and `y` in pixels (y upwards), `size` (its length in
@@ -38,11 +39,14 @@ class Arrow(Scene):
         edge: Pixels over which an edge rises from 0 to 1.
     """
 
-    row_0 = "bottom"
+    no_absent = (
+        "An arrow has no image without its angle, so it has no single-factor scenes to train on. Leave that source of "
+        "examples out."
+    )
     example: ClassVar[dict[str, Any] | None] = {
         "angle": {"kind": "cyclic", "size": 8, "low": 7.0, "step": 45.0},
-        "x": {"kind": "discrete", "size": 2, "low": 3.0, "step": 2.0},
-        "y": {"kind": "discrete", "size": 1, "low": 4.0, "step": 1.0},
+        "x": places(2, 3.0, 2.0),
+        "y": places(1, 4.0, 1.0),
         "hue": {"kind": "cyclic", "size": 2, "low": 0.0, "step": 0.5},
     }
 
@@ -62,7 +66,7 @@ class Arrow(Scene):
             raise InputError(
                 f"Factor 'angle' is in degrees, so it wraps around at 360. Got a period of {angle.extent:g}."
             )
-        rows, columns = rows or image_side(space, ["y"]) or SIDE, columns or image_side(space, ["x"]) or SIDE
+        rows, columns = image_sides(space, rows, columns, usual=SIDE)
         self.space, self.edge = space, edge
         self.output_shape = (3, rows, columns)
         length = 0.7 * min(rows, columns) if length is None else length
@@ -76,16 +80,6 @@ class Arrow(Scene):
             return None
         outline = tuple(name for name in self.space.names if name not in colours)
         return Structure(Composition.PRODUCT, (outline, (colours[0],)), 1)
-
-    def __call__(
-        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
-    ) -> Float[Tensor, "*shape 3 row column"]:
-        if present is not None and not bool(present.all()):
-            raise InputError(
-                "An arrow has no image without its angle, so it has no single-factor scenes to train on. Leave that "
-                "source of examples out."
-            )
-        return in_chunks(self._draw, self.space.checked(values), None, self.output_shape)
 
     def _draw(self, values: Tensor, present: Tensor | None) -> Tensor:
         black = torch.zeros(3, 1, 1, dtype=values.dtype, device=values.device)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
-from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.registry import Count, Width
-from recombine.core.scenes.drawing import COLOURS, hue_colour, in_chunks, painted
-from recombine.core.scenes.objects import SceneObject, image_side
-from recombine.core.scenes.scene import SCENES, Scene
+from recombine.core.scenes.drawing import COLOURS, hue_colour, painted
+from recombine.core.scenes.drawn import DrawnScene, image_sides, numbered, places, side_by_side
+from recombine.core.scenes.scene import SCENES
 from recombine.core.scenes.structure import Composition, Structure
 
 PUBLISHED = ((2 / 255, 156 / 255, 154 / 255), (222 / 255, 100 / 255, 100 / 255))
@@ -22,7 +19,7 @@ SHARE = 20 / 64  # diameter of a published ball, of the image's side
 
 
 @SCENES.register("balls")
-class Balls(Scene):
+class Balls(DrawnScene):
     """Balls of one size, each in its own colour, at (x1, y1), (x2, y2), …: an additive scene in colour.
 
     Without occlusion the image is ground + Σ_k α_k · (colour_k − ground), also where balls overlap; with it, a ball
@@ -39,11 +36,8 @@ class Balls(Scene):
         ground: The colour behind, "white" as published or "black".
     """
 
-    row_0 = "bottom"
     has_absent = True
-    example: ClassVar[dict[str, Any] | None] = {
-        name: {"kind": "discrete", "size": 4, "low": 2.0, "step": 2.0} for name in ("y1", "y2")
-    }
+    example: ClassVar[dict[str, Any] | None] = {name: places(4, 2.0, 2.0) for name in ("y1", "y2")}
 
     def __init__(
         self,
@@ -56,10 +50,7 @@ class Balls(Scene):
         ground: Literal["white", "black"] = "white",
     ) -> None:
         suffixes = numbered(space, ("x", "y"), "Balls")
-        high, wide = (image_side(space, [axis + k for k in suffixes]) for axis in ("y", "x"))
-        rows, columns = rows or high or columns or wide, columns or wide or rows or high
-        assert rows is not None
-        assert columns is not None
+        rows, columns = image_sides(space, rows, columns, suffixes=suffixes)
         self.space, self.occlusion = space, occlusion
         self.output_shape = (3, rows, columns)
         self.inverted = ground == "white"
@@ -68,18 +59,7 @@ class Balls(Scene):
         others = hue_colour(torch.arange(len(PUBLISHED), count) / count + 0.5).tolist()
         self.colours = [*PUBLISHED, *others][:count]
         diameter = min(rows, columns) * SHARE if diameter is None else diameter
-        self.balls = [
-            SceneObject(
-                space,
-                (rows, columns),
-                suffix=suffix,
-                place=((index + 0.5) / count * columns - 0.5, None),
-                diameter=diameter,
-                edge=edge,
-                colour=colour,
-            )
-            for index, (suffix, colour) in enumerate(zip(suffixes, self.colours))
-        ]
+        self.balls = side_by_side(space, (rows, columns), suffixes, self.colours, diameter=diameter, edge=edge)
         self.value_range = (0.0, 1.0) if occlusion else self._range()
 
     def _range(self) -> tuple[float, float]:
@@ -93,11 +73,6 @@ class Balls(Scene):
         composition = Composition.OCCLUDING if self.occlusion else Composition.ADDITIVE
         return Structure(composition, tuple(ball.factors for ball in self.balls))
 
-    def __call__(
-        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
-    ) -> Float[Tensor, "*shape 3 row column"]:
-        return in_chunks(self._draw, self.space.checked(values), present, self.output_shape)
-
     def _draw(self, values: Tensor, present: Tensor | None) -> Tensor:
         ground = values.new_tensor(self.ground)[:, None, None]
         image = ground.expand(*values.shape[:-1], *self.output_shape)
@@ -109,20 +84,3 @@ class Balls(Scene):
             else:
                 image = image + alpha.unsqueeze(-3) * (colour[..., None, None] - ground)
         return image
-
-
-def numbered(space: FactorSpace, properties: tuple[str, ...], what: str) -> list[str]:
-    """The numbers "1", "2", … of a scene's objects, from the names of its factors: x1, y1, x2, …"""
-    found: dict[str, str] = {}
-    for name in space.names:
-        match = re.fullmatch(rf"({'|'.join(properties)})([1-9]\d?)", name)
-        if match is None:
-            raise InputError(
-                f"{what} have factors named by property and number, such as {properties[0]}1 and {properties[1]}2; "
-                f"properties: {', '.join(properties)}. Got {name!r}."
-            )
-        found[match[2]] = name
-    suffixes = sorted(found, key=int)
-    if suffixes != [str(k + 1) for k in range(len(suffixes))]:
-        raise InputError(f"{what} are numbered from 1 without gaps. Got factors {', '.join(space.names)}.")
-    return suffixes

@@ -66,7 +66,7 @@ class Images(Scene):
         value_range: Annotated[Range | None, Since(3)] = None,
     ) -> None:
         labelled = space if all_factors is None else FactorSpace.from_config(all_factors)
-        self.dataset = open_dataset(data, factors=labelled.factors, keep=keep, sha256=sha256)
+        self.dataset: Dataset = open_dataset(data, factors=labelled.factors, keep=keep, sha256=sha256)
         if self.dataset.space != space:
             raise InputError(
                 f"The factors of the data are {self.dataset.space}. Got {space}. Leave scene.factors out, or choose "
@@ -136,7 +136,6 @@ class Images(Scene):
 
     @property
     def shows_several(self) -> bool:
-        """Whether some cell has several pictures."""
         return int(self.dataset.counts.max()) > 1
 
     def trained_pictures(self, holdout: Holdout) -> Int[Tensor, " picture"]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from jaxtyping import Bool, Float, Real
+from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from recombine.core.factors import FactorSpace
 from recombine.core.images import image_axes
 from recombine.core.registry import Family
 from recombine.core.scenes.structure import Structure
+
+if TYPE_CHECKING:
+    from recombine.core.holdouts import Holdout
 
 SCENES = Family("scene", (FactorSpace,))
 LONGEST = 60  # signs of a parameter in a repr; images are parameters too
@@ -32,6 +35,8 @@ class Scene(ABC):
         has_absent: Whether a factor can be left out, so that there are single-factor scenes to train on.
         has_position: Whether the object has a place in the image, which `pixel_offsets` knows.
         factors_from_data: Whether `completed` finds the factors.
+        dataset: The data set whose pictures it shows; None if it draws them.
+        shows_several: Whether some cell has several pictures.
         test_cells: Which cells only the test part of a data set shows, in the space's shape; None without a split.
         example: Factors, as configurations write them, of a small space that the scene can draw with its other settings
             at their defaults. None if there is none, for example because it needs a file.
@@ -49,6 +54,15 @@ class Scene(ABC):
     example: ClassVar[dict[str, Any] | None] = {"x": 12, "y": 9}
     factors_from_data: ClassVar[bool] = False
     test_cells: Bool[np.ndarray, ...] | None = None
+    dataset: Any = None  # a Dataset
+
+    @property
+    def shows_several(self) -> bool:
+        return False
+
+    def trained_pictures(self, holdout: Holdout) -> Int[Tensor, " picture"] | None:
+        """Numbers of the data set's pictures that may be trained on, in the order of their cells; None without one."""
+        return None
 
     @property
     def structure(self) -> Structure | None:

@@ -5,22 +5,15 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.registry import Count, Width
-from recombine.core.scenes.drawing import COLOURS, in_chunks, painted
-from recombine.core.scenes.objects import (
-    PROPERTIES,
-    SceneObject,
-    check_factors,
-    check_names,
-    image_side,
-    named_colours,
-)
-from recombine.core.scenes.scene import SCENES, Scene
+from recombine.core.scenes.drawing import COLOURS, painted
+from recombine.core.scenes.drawn import DrawnScene, image_sides, places
+from recombine.core.scenes.objects import PROPERTIES, SceneObject, check_factors, check_names, named_colours
+from recombine.core.scenes.scene import SCENES
 from recombine.core.scenes.structure import Composition, Structure
 
 ShapeName = Literal["circle", "square", "triangle", "cross"]
@@ -29,7 +22,7 @@ SIDE = 32  # pixels of an image axis along which nothing moves
 
 
 @SCENES.register("shapes")
-class Shapes(Scene):
+class Shapes(DrawnScene):
     """A shape at (x, y) with a size and a colour, in colour (3, row, column); any subset of the factors.
 
     Factors: `shape` (labels circle, square, triangle, cross, or a number of them), `x` and `y` in pixels (y upwards),
@@ -52,11 +45,14 @@ class Shapes(Scene):
         ground: The colour behind without factor `background`.
     """
 
-    row_0 = "bottom"
+    no_absent = (
+        "A shape without its factor 'shape' is no shape, so there are no single-factor scenes. Leave the factor out "
+        "(scene.shape=square), or leave that source of examples out."
+    )
     example: ClassVar[dict[str, Any] | None] = {
         "shape": ["circle", "square", "triangle", "cross"],
-        "x": {"kind": "discrete", "size": 3, "low": 2.0, "step": 2.0},
-        "y": {"kind": "discrete", "size": 2, "low": 2.0, "step": 3.0},
+        "x": places(3, 2.0, 2.0),
+        "y": places(2, 2.0, 3.0),
         "hue": {"kind": "cyclic", "size": 2, "low": 0.0, "step": 0.5},
     }
 
@@ -73,7 +69,7 @@ class Shapes(Scene):
     ) -> None:
         check_factors(space, (*PROPERTIES, BACKGROUND), "A scene of shapes")
         check_names([colour, ground], COLOURS, "colour")
-        rows, columns = rows or image_side(space, ["y"]) or SIDE, columns or image_side(space, ["x"]) or SIDE
+        rows, columns = image_sides(space, rows, columns, usual=SIDE)
         self.space = space
         self.output_shape = (3, rows, columns)
         self.has_absent = "shape" not in space.names
@@ -109,16 +105,6 @@ class Shapes(Scene):
             coupled = len(outline) > 0
             return Structure(Composition.OCCLUDING, tuple(blocks), 2 if coupled else None)
         return Structure(Composition.PRODUCT, tuple(blocks), 1 if not any(self.ground) else 2)
-
-    def __call__(
-        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
-    ) -> Float[Tensor, "*shape 3 row column"]:
-        if present is not None and not self.has_absent and not bool(present.all()):
-            raise InputError(
-                "A shape without its factor 'shape' is no shape, so there are no single-factor scenes. Leave the "
-                "factor out (scene.shape=square), or leave that source of examples out."
-            )
-        return in_chunks(self._draw, self.space.checked(values), present, self.output_shape)
 
     def _draw(self, values: Tensor, present: Tensor | None) -> Tensor:
         ground = values.new_tensor(self.ground).expand(*values.shape[:-1], 3)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
-from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.registry import Count, Width
-from recombine.core.scenes.balls import numbered
-from recombine.core.scenes.drawing import COLOURS, in_chunks, painted
-from recombine.core.scenes.objects import PROPERTIES, SceneObject, check_names, image_side
-from recombine.core.scenes.scene import SCENES, Scene
+from recombine.core.scenes.drawing import COLOURS, painted
+from recombine.core.scenes.drawn import DrawnScene, image_sides, numbered, places, side_by_side
+from recombine.core.scenes.objects import PROPERTIES, check_names
+from recombine.core.scenes.scene import SCENES
 from recombine.core.scenes.shapes import SIDE, ShapeName
 from recombine.core.scenes.structure import Composition, Structure
 
@@ -21,7 +19,7 @@ SHARE = 0.31  # diameter of a sprite of mean published scale, of the image's sid
 
 
 @SCENES.register("sprites")
-class Sprites(Scene):
+class Sprites(DrawnScene):
     """Sprites with factors of their own, in colour (3, row, column); a later one hides those before it.
 
     Sprite k may have the factors shape, x, y, size, colour or hue, followed by k: x1, hue1, x2, shape2, … They mean the
@@ -38,12 +36,15 @@ class Sprites(Scene):
         ground: The colour behind.
     """
 
-    row_0 = "bottom"
+    no_absent = (
+        "A sprite without its factor shape is no sprite, so there are no single-factor scenes. Leave shapes out of the "
+        "factors (scene.shape=square), or leave that source of examples out."
+    )
     example: ClassVar[dict[str, Any] | None] = {
-        "x1": {"kind": "discrete", "size": 3, "low": 2.0, "step": 2.0},
-        "y1": {"kind": "discrete", "size": 2, "low": 3.0, "step": 2.0},
+        "x1": places(3, 2.0, 2.0),
+        "y1": places(2, 3.0, 2.0),
         "shape1": ["square", "triangle"],
-        "x2": {"kind": "discrete", "size": 3, "low": 2.0, "step": 2.0},
+        "x2": places(3, 2.0, 2.0),
         "hue2": {"kind": "cyclic", "size": 2, "low": 0.1, "step": 0.5},
     }
 
@@ -60,40 +61,25 @@ class Sprites(Scene):
     ) -> None:
         suffixes = numbered(space, PROPERTIES, "Sprites")
         check_names([ground, *colours], COLOURS, "colour")
-        high, wide = (image_side(space, [axis + k for k in suffixes]) for axis in ("y", "x"))
-        rows, columns = rows or high or SIDE, columns or wide or SIDE
+        rows, columns = image_sides(space, rows, columns, suffixes=suffixes, usual=SIDE)
         self.space = space
         self.output_shape = (3, rows, columns)
         self.ground = COLOURS[ground]
         self.has_absent = not any(name.startswith("shape") for name in space.names)
-        self.sprites = [
-            SceneObject(
-                space,
-                (rows, columns),
-                suffix=suffix,
-                place=((index + 0.5) / len(suffixes) * columns - 0.5, None),
-                diameter=min(rows, columns) * SHARE if diameter is None else diameter,
-                edge=edge,
-                shape=shape,
-                colour=COLOURS[colours[index % len(colours)]] if colours else COLOURS["white"],
-            )
-            for index, suffix in enumerate(suffixes)
-        ]
+        self.sprites = side_by_side(
+            space,
+            (rows, columns),
+            suffixes,
+            [COLOURS[name] for name in colours or ["white"]],
+            diameter=min(rows, columns) * SHARE if diameter is None else diameter,
+            edge=edge,
+            shape=shape,
+        )
 
     @property
     def structure(self) -> Structure | None:
         blocks = tuple(sprite.factors for sprite in self.sprites)
         return Structure(Composition.OCCLUDING, blocks) if len(blocks) > 1 else None
-
-    def __call__(
-        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
-    ) -> Float[Tensor, "*shape 3 row column"]:
-        if present is not None and not self.has_absent and not bool(present.all()):
-            raise InputError(
-                "A sprite without its factor shape is no sprite, so there are no single-factor scenes. Leave shapes "
-                "out of the factors (scene.shape=square), or leave that source of examples out."
-            )
-        return in_chunks(self._draw, self.space.checked(values), present, self.output_shape)
 
     def _draw(self, values: Tensor, present: Tensor | None) -> Tensor:
         image = values.new_tensor(self.ground)[:, None, None].expand(*values.shape[:-1], *self.output_shape)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
 from recombine.core.factors import FactorSpace
 from recombine.core.registry import Count, Width
-from recombine.core.scenes.drawing import in_chunks
-from recombine.core.scenes.objects import SceneObject, check_factors, image_side
-from recombine.core.scenes.scene import SCENES, Scene
+from recombine.core.scenes.drawn import DrawnScene, image_sides, places
+from recombine.core.scenes.objects import SceneObject, check_factors
+from recombine.core.scenes.scene import SCENES
 from recombine.core.scenes.structure import Composition, Structure
 
 SIDE = 64
 
 
 @SCENES.register("square")
-class Square(Scene):
+class Square(DrawnScene):
     """A white square at (x, y) on black, (row, column): a product of two bands, as a bump is of two stripes.
 
     The published scene has a 9×9 square whose 3136 centres keep it within 64×64 pixels: x and y are
@@ -34,11 +33,8 @@ class Square(Scene):
         inverted: A dark square on a bright ground.
     """
 
-    row_0 = "bottom"
     has_absent = True
-    example: ClassVar[dict[str, Any] | None] = {
-        name: {"kind": "discrete", "size": 4, "low": 4.0, "step": 1.0} for name in ("x", "y")
-    }
+    example: ClassVar[dict[str, Any] | None] = {name: places(4, 4.0, 1.0) for name in ("x", "y")}
 
     def __init__(
         self,
@@ -50,7 +46,7 @@ class Square(Scene):
         inverted: bool = False,
     ) -> None:
         check_factors(space, ("x", "y"), "A square")
-        rows, columns = rows or image_side(space, ["y"]) or SIDE, columns or image_side(space, ["x"]) or SIDE
+        rows, columns = image_sides(space, rows, columns, usual=SIDE)
         self.space, self.inverted = space, inverted
         self.output_shape = (rows, columns)
         self.object = SceneObject(space, (rows, columns), diameter=side, edge=edge, shape="square")
@@ -61,8 +57,6 @@ class Square(Scene):
             return None
         return Structure(Composition.PRODUCT, (("x",), ("y",)), 2 if self.inverted else 1)
 
-    def __call__(
-        self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
-    ) -> Float[Tensor, "*shape row column"]:
-        image = in_chunks(self.object.alpha, self.space.checked(values), present, self.output_shape)
+    def _draw(self, values: Tensor, present: Tensor | None) -> Tensor:
+        image = self.object.alpha(values, present)
         return 1 - image if self.inverted else image

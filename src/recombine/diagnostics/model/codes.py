@@ -218,7 +218,7 @@ class Given:
             model, output = adapted.callable, adapted.output if output is None else output
             encode = _arguments(adapted, encode)
         seed = generator(self.seed, "draw", number).initial_seed() if self.several else None
-        trial = self.values if encode is None else _tried(encode, self.values)
+        trial = self.values if encode is None else tried(encode, self.values)
         structure = structure_of(trial, len(self.values))
         plain = isinstance(trial, Tensor) and structure.leaves[0].shared is None
         if plain and output is None and seed is None and self.most_cells is None and model is self.model:
@@ -236,7 +236,8 @@ def _arguments(adapted: Adapted, encode: Encode | None) -> Encode:
     return lambda values: adapted.arguments(values if encode is None else encode(values), values)
 
 
-def _tried(encode: Encode, values: Tensor) -> Any:
+def tried(encode: Encode, values: Tensor) -> Any:
+    """The codes of factor values. An error of the user's function becomes an `InputError`."""
     try:
         return encode(values)
     except RecombineError:

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from recombine.core.errors import InputError, RecombineError
 from recombine.core.factors import FactorSpace
-from recombine.diagnostics.model.codes import Encode, TensorModel
+from recombine.diagnostics.model.codes import Encode, TensorModel, tried
 from recombine.diagnostics.model.observing import Model, module_of, observing
 from recombine.diagnostics.numerics.grids import rows_of
 from recombine.models.activations import CALL, capture, nonlinearities, unknown_layer
@@ -306,15 +306,7 @@ class _Trial:
 def _trial(
     model: Model, values: Tensor, encode: Encode | None, weights: torch.dtype | None, names: list[str]
 ) -> _Trial:
-    try:
-        code = _encoded(encode, values, weights)
-    except RecombineError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"`encode` failed on factor values of shape {tuple(values.shape)} and type {values.dtype}: "
-            f"{type(error).__name__}: {error}."
-        ) from error
+    code = tried(lambda given: _encoded(encode, given, weights), values)
     module = hooked(model)
     made: list[int] = []
     versions: dict[str, int] = {}

@@ -22,6 +22,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ Metrics = dict[str, Float[Tensor, "cell direction direction"]]
 Found = tuple[dict[str, Tensor], Metrics]  # activations (cell, unit) and metrics of every layer
 
 
-def metric_by_rung(subject: Subject, values: Float[Tensor, "cell factor"], derivative_method: str) -> Metrics:
+def metric_by_method(subject: Subject, values: Float[Tensor, "cell factor"], derivative_method: str) -> Metrics:
     """g = JᵀJ of every layer at some cells, by one derivative method, on the CPU in float64."""
     with _backend(derivative_method):
         rows, metrics = _METHODS[derivative_method](subject, values)
@@ -49,7 +50,7 @@ def metric_by_rung(subject: Subject, values: Float[Tensor, "cell factor"], deriv
     return metrics
 
 
-def choose_rung(subject: Subject, derivative_methods: Sequence[str] | None = None) -> str:
+def choose_derivative_method(subject: Subject, derivative_methods: Sequence[str] | None = None) -> str:
     """The first derivative method that works, tried on a few cells.
 
     Raises:
@@ -68,15 +69,27 @@ def choose_rung(subject: Subject, derivative_methods: Sequence[str] | None = Non
                     _METHODS[derivative_method](subject, values)
                     return derivative_method
                 reasons.append(f"{derivative_method}: the model's own backward pass cannot be differentiated")
-        except RecombineError:
-            raise
-        except Exception as error:
+        except RuntimeError as error:  # also NotImplementedError: torch has no such derivative of this model
             reasons.append(f"{derivative_method}: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
     raise NotComputable(
         Missing.NOT_DIFFERENTIABLE,
         'The model has no exact derivative by the factors; use geometry="finite difference" '
         "(metric_tensor_finite_difference). Tried:\n  " + "\n  ".join(reasons),
     )
+
+
+class _ModelRaised(RuntimeError):
+    """The model's own code raised an error of any type while torch took derivatives of it."""
+
+
+def _rows(subject: Subject, values: Tensor) -> dict[str, Tensor]:
+    """The activations of every layer."""
+    try:
+        return subject.rows(values)
+    except (RecombineError, RuntimeError):
+        raise
+    except Exception as error:
+        raise _ModelRaised(f"{type(error).__name__}: {error}") from error
 
 
 def gram_of_columns(columns: Float[Tensor, "direction cell unit"]) -> Float[Tensor, "cell direction direction"]:
@@ -131,7 +144,7 @@ def _forward(subject: Subject, values: Tensor) -> Found:
     directions = _directions(subject, values)
 
     def along(direction: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        return jvp(subject.rows, (values,), (direction.expand_as(values).contiguous(),))  # type: ignore[return-value]
+        return jvp(partial(_rows, subject), (values,), (direction.expand_as(values).contiguous(),))  # type: ignore[return-value]
 
     with torch.no_grad():
         shared: Any = (None, 0)  # the primal is the same in all directions
@@ -141,7 +154,7 @@ def _forward(subject: Subject, values: Tensor) -> Found:
 
 def _reverse_graph(subject: Subject, values: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     values = values.detach().clone().requires_grad_()
-    return values, subject.rows(values)
+    return values, _rows(subject, values)
 
 
 def _double_vjp_columns(subject: Subject, values: Tensor) -> tuple[dict[str, Tensor], Tensor, dict[str, Tensor]]:

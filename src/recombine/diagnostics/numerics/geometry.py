@@ -30,7 +30,7 @@ from recombine.core.factors import FactorSpace
 from recombine.core.statistics import ratio
 from recombine.diagnostics.model.layers import IN, MEMORY, OUT, Encode, Subject, examine
 from recombine.diagnostics.model.observing import Model, observing
-from recombine.diagnostics.numerics.derivatives import choose_rung, metric_by_rung
+from recombine.diagnostics.numerics.derivatives import choose_derivative_method, metric_by_method
 from recombine.diagnostics.numerics.differences import check_differences, metric_by_differences
 
 if TYPE_CHECKING:
@@ -298,13 +298,15 @@ def metric_tensor_exact(
                 Missing.NOT_DIFFERENTIABLE,
                 f"The codes are of type {subject.code_dtype}, and integers have no derivative. {USE_DIFFERENCES}",
             )
-        derivative_method = choose_rung(subject, None if derivative_method is None else (derivative_method,))
+        derivative_method = choose_derivative_method(
+            subject, None if derivative_method is None else (derivative_method,)
+        )
         n = len(subject.differentiable)
         budget = memory * ROWS_SHARE if derivative_method == "reverse rows" else memory // (1 + n)
         chunk = subject.cells_within(budget)
         metrics = {name: torch.full((len(space), n, n), torch.nan, dtype=torch.float64) for name in subject.layers}
         for cells in subject.cells.split(chunk):
-            for name, metric in metric_by_rung(subject, subject.values(cells), derivative_method).items():
+            for name, metric in metric_by_method(subject, subject.values(cells), derivative_method).items():
                 metrics[name][cells] = metric
     _check_dependence(metrics, "derivative")
     return _geometry(subject, metrics, "exact", derivative_method, chunk)

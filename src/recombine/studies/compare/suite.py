@@ -9,6 +9,7 @@ from typing import Any
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.registry import nearest
+from recombine.core.scenes.drawn import places
 from recombine.studies.compare.remedy import REMEDIES
 
 
@@ -58,10 +59,6 @@ class Suite:
         if self.chosen is not None:
             return self.chosen
         return tuple(name for name, remedy in REMEDIES.items() if self.name in remedy.suites)
-
-
-def places(size: int, low: float, step: float) -> dict[str, Any]:
-    return {"kind": "discrete", "size": size, "low": low, "step": step}
 
 
 HUE = {"kind": "cyclic", "size": 4, "low": 0.0, "step": 0.25}

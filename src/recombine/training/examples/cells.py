@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from recombine.core.scenes import Images
 from recombine.training.examples.draws import Drawn
 from recombine.training.examples.pictures import picture_examples
 from recombine.training.examples.source import EXAMPLES
@@ -33,15 +32,15 @@ class Cells(Drawn):
     def _pictures(self) -> Int[Tensor, " row"] | None:
         """The pictures that serve as examples, in the order of their cells; None if every cell has a single picture."""
         scene = self.task.scene
-        return scene.trained_pictures(self.task.holdout) if isinstance(scene, Images) and scene.shows_several else None
+        return scene.trained_pictures(self.task.holdout) if scene.shows_several else None
 
     @cached_property
     def _cells(self) -> Int[Tensor, " row"]:
         """The cell of each example."""
-        scene = self.task.scene
-        if self._pictures is None or not isinstance(scene, Images):
+        dataset = self.task.scene.dataset
+        if self._pictures is None or dataset is None:
             return self.task.holdout.id_cells
-        return scene.dataset.cells[self._pictures]
+        return dataset.cells[self._pictures]
 
     @property
     def choices(self) -> int:

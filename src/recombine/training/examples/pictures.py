@@ -9,7 +9,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from recombine.core.errors import InputError
-from recombine.core.scenes import Images
 from recombine.core.task import Task
 from recombine.training.examples.draws import Drawn
 from recombine.training.examples.source import EXAMPLES
@@ -33,12 +32,13 @@ class Pictures(Drawn):
 
     @cached_property
     def _numbers(self) -> Int[Tensor, " row"]:
-        if not isinstance(self.task.scene, Images):
+        numbers = self.task.scene.trained_pictures(self.task.holdout)
+        if numbers is None:
             raise InputError(
                 f"The source 'pictures' needs a data set, and {type(self.task.scene).__name__} is not one. Omit the "
                 "source, or choose scene.kind=images."
             )
-        return self.task.scene.trained_pictures(self.task.holdout)
+        return numbers
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -57,8 +57,8 @@ def picture_examples(
     task: Task, numbers: Int[Tensor, " row"], device: torch.device, dtype: torch.dtype
 ) -> tuple[Float[Tensor, "row ..."], Float[Tensor, "row ..."]]:
     """Inputs and targets of pictures, given by their indices."""
-    assert isinstance(task.scene, Images)
     dataset = task.scene.dataset
+    assert dataset is not None
     codes = task.encoding(task.space.values(dataset.cells[numbers]).to(device, dtype))
     pictures = dataset.pictures(numbers).to(device, dtype)
     return (pictures, codes) if task.inverse else (codes, pictures)
