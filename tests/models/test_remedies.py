@@ -1,18 +1,20 @@
 """Decoders of the field: what defines each, checked by closed forms; two short trainings reach their known limits."""
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 import recombine as rc
-from recombine.core.encodings import OneHot
+from recombine.core.encodings import OneHot, Ramp
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace, discrete
 from recombine.core.holdouts import centre, comb
-from recombine.core.scenes import Balls, Bump
+from recombine.core.scenes import Balls, Bump, Square
 from recombine.core.task import Shapes, Task
 from recombine.models.decoders import (
     CP,
+    MLP,
     Additive,
     CoordConv,
     CrossAttention,
@@ -200,3 +202,42 @@ def test_rank_one_composes_bumps_on_a_covered_split():
     model = trained(CP(task, rank=1, maps="free").initialize(0), task, 2000, 1e-2).model
     truth = task.scene(space.values(task.holdout.ood_cells))
     assert error(model, task, task.holdout.ood_cells) < 0.05 * float(truth.var())
+
+
+# --- published results at a small size ------------------------------------------------------------------------------
+
+
+def unseen_relative_error(run: rc.Run) -> float:
+    return float(run.scores.columns["relative_error"][run.scores.is_ood].mean())
+
+
+@pytest.mark.long
+def test_a_painter_with_coordinates_composes_where_a_plain_network_fails():
+    """Liu et al. 2018 on Not-so-Clevr: one quadrant of the places is held out, the input is (x, y)."""
+    place = discrete(12, low=2.0, step=1.0)
+    space = FactorSpace(x=place, y=place)
+    upper = [float(value) for value in range(8, 14)]
+    task = Task(Square(space, side=5.0), Ramp(space), rc.holdouts.cells(space, [{"x": upper, "y": upper}]))
+    painter = trained(CoordConv(task, width=32).initialize(0), task, 2000)
+    plain = trained(MLP(task, depth=3, width=128).initialize(0), task, 2000)
+    assert unseen_relative_error(painter) < 0.05
+    assert unseen_relative_error(plain) > 0.5
+
+
+@pytest.mark.long
+def test_known_composition_generalizes_from_single_objects_and_a_monolithic_network_needs_wider_support():
+    """Wiedemer et al. 2023: orthogonal support, where one object moves at a time, and bands around the diagonal."""
+    place = discrete(8, low=3.0, step=1.5)
+    space = FactorSpace(y1=place, y2=place)
+    scene = Balls(space, ground="black", occlusion=True, diameter=12.0)
+    first, second = np.indices((8, 8))
+    found = {}
+    for split, held in {"orthogonal": (first > 0) & (second > 0), "narrow": abs(first - second) > 1,
+                        "wide": abs(first - second) > 3}.items():  # fmt: skip
+        task = Task(scene, OneHot(space), rc.holdouts.mask(space, held))
+        found[split] = unseen_relative_error(trained(MLP(task, depth=3, width=96).initialize(0), task, 1500))
+        if split == "orthogonal":
+            known = unseen_relative_error(trained(OcclusionSum(task, width=16).initialize(0), task, 1500))
+    assert known < 0.1
+    assert found["orthogonal"] > 0.3
+    assert found["wide"] < 0.5 * min(found["narrow"], found["orthogonal"])
