@@ -1,52 +1,146 @@
-"""How many pairs a bump needs: `python -m benchmarks.composed.examples --sides 28 40 56`.
+"""How many pairs a bump needs: `python -m benchmarks.composed.examples --out benchmarks/composed/results/examples.json`.
 
-For each side N, decoders are trained on n random ID pairs, n = 2N, 3N, …, until the median over seeds of the share of
-held-out pairs (centre, the middle three fifths of both axes) that are right is at least 95 %. The growth exponent is
-the slope of log n over log N. One line per training is printed, then the numbers needed and the exponent.
+For each side N, decoders are trained on n pairs outside the centre (the middle three fifths of both axes) and judged on
+the pairs of the centre. The n pairs are drawn in one of two ways:
+
+- random: without replacement. A value may be without any pair, or tied to few others.
+- connected: first 2N − 1 random pairs that tie all values together (a spanning tree), then random ones.
+
+Beside the share of right pairs stands the share that the drawn pairs determine (`recombine.models.composed.determined`),
+which needs no training. Rows are added to the file as they complete, and those that it has are not trained again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from statistics import linear_regression, median
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
 
 import recombine as rc
-from benchmarks.composed.cases import judged
+from benchmarks.composed.cases import outputs_of, right
+from recombine.models.composed.determined import determination
 
 ENOUGH = 0.95
-MULTIPLES = (2, 3, 4, 5, 6, 8)
+Row = dict[str, Any]
 
 
-def share_right(side: int, count: int, seed: int) -> float:
+def centre(side: int) -> Bool[np.ndarray, "x y"]:
+    inside = (np.arange(side) >= side // 5) & (np.arange(side) <= side - side // 5 - 1)
+    return inside[:, None] & inside[None, :]
+
+
+def pairs(side: int, count: int, how: str, seed: int) -> Bool[np.ndarray, "x y"]:
+    """True at the pairs to train on."""
+    order = np.random.default_rng([seed, side]).permutation(np.argwhere(~centre(side)))
+    if how == "connected":
+        tree = spanning(order, side)
+        order = np.concatenate([order[tree], order[~tree]])
+    chosen = np.zeros((side, side), dtype=bool)
+    chosen[tuple(order[:count].T)] = True
+    return chosen
+
+
+def spanning(order: Int[np.ndarray, "pair 2"], side: int) -> Bool[np.ndarray, " pair"]:
+    """True at each pair that ties values together which the pairs before it do not."""
+    group = np.arange(2 * side)
+    taken = np.zeros(len(order), dtype=bool)
+    for i, (x, y) in enumerate(order):
+        one, other = group[x], group[side + y]
+        taken[i] = one != other
+        group[group == one] = other
+    return taken
+
+
+def trained(side: int, multiple: float, how: str, seed: int) -> Row:
+    """The numbers of one training. 2N stands for the 2N − 1 pairs of a tree, if they are connected."""
     space = rc.FactorSpace(x=side, y=side)
-    low = side // 5
-    task = rc.Task(rc.scenes.Bump(space), rc.encodings.OneHot(space), rc.holdouts.centre(space, low, side - low - 1))
-    training = rc.recipe("composed", evaluate_every=10**6, examples={"cells": {"count": count}})
-    run = rc.train(rc.decoders.Composed(task), task, seed=seed, training=training, progress=False)
-    return judged(run.model, task).right
+    count = round(multiple * side) - (how == "connected" and multiple == 2)
+    chosen, asked = pairs(side, count, how, seed), centre(side)
+    holdout = rc.holdouts.mask(space, ~chosen)
+    task = rc.Task(rc.scenes.Bump(space), rc.encodings.OneHot(space), holdout, allow_unseen=True)
+    model = rc.decoders.Composed(task, allow_undetermined=True)
+    before = time.process_time()
+    run = rc.train(
+        model, task, seed=seed, training=rc.recipe("composed", evaluate_every=10**6, allow_unseen=True), progress=False
+    )
+    used = time.process_time() - before
+    known, truth = outputs_of(run.model, task, holdout.id_cells)
+    unseen = right(*outputs_of(run.model, task, torch.as_tensor(np.flatnonzero(asked))), truth.mean(0))
+    determined = torch.as_tensor(~determination(chosen, asked).undetermined[asked])
+    return {
+        "side": side,
+        "multiple": multiple,
+        "pairs": count,
+        "how": how,
+        "seed": seed,
+        "determined": float(determined.float().mean()),
+        "right": float(unseen.float().mean()),
+        "right_of_determined": float(unseen[determined].float().mean()) if determined.any() else None,
+        "id_error": float((known - truth).square().mean()),
+        "cpu_seconds": used,
+    }
 
 
-def needed(side: int, seeds: list[int]) -> int | None:
-    """The first number of pairs that is enough; None if none is."""
-    for multiple in MULTIPLES:
-        shares = [share_right(side, multiple * side, seed) for seed in seeds]
-        print(f"N = {side}, {multiple * side} pairs: right {[round(share, 3) for share in shares]}", flush=True)
-        if median(shares) >= ENOUGH:
-            return multiple * side
-    return None
+def needed(rows: Iterable[Row], how: str) -> dict[int, float]:
+    """For each side the smallest number of pairs from which on the median over seeds is enough."""
+    found: dict[int, float] = {}
+    own = [row for row in rows if row["how"] == how]
+    for side in sorted({row["side"] for row in own}):
+        shares: dict[int, list[float]] = {}
+        for row in own:
+            if row["side"] == side:
+                shares.setdefault(row["pairs"], []).append(row["right"])
+        for count in sorted(shares, reverse=True):
+            if median(shares[count]) < ENOUGH:
+                break
+            found[side] = count
+    return found
+
+
+def growth(counts: dict[int, float]) -> float:
+    """The slope of log n over log N."""
+    return linear_regression([math.log(side) for side in counts], [math.log(n) for n in counts.values()]).slope
+
+
+def determined_by_chance(side: int, counts: Sequence[int], draws: int = 20) -> list[float]:
+    """Mean share of the centre that random pairs determine, without any training."""
+    asked = centre(side)
+    shares = [
+        [1 - determination(pairs(side, n, "random", seed), asked).undetermined[asked].mean() for seed in range(draws)]
+        for n in counts
+    ]
+    return [float(np.mean(own)) for own in shares]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sides", type=int, nargs="+", default=[28, 40, 56])
+    parser.add_argument("--sides", type=int, nargs="+", default=[28, 36, 48, 64])
     parser.add_argument("--seeds", type=int, nargs="+", default=[200, 201, 202])
+    parser.add_argument("--multiples", type=float, nargs="+", default=[2, 3, 4, 5, 6, 7])
+    parser.add_argument("--how", nargs="+", default=["random", "connected"], choices=["random", "connected"])
+    parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    found = {side: count for side in given.sides if (count := needed(side, given.seeds)) is not None}
-    print("needed:", found)
-    if len(found) > 1:
-        slope = linear_regression([math.log(side) for side in found], [math.log(n) for n in found.values()]).slope
-        print(f"growth exponent {slope:.2f}")
+    rows: list[Row] = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else []
+    known = {(row["side"], row["multiple"], row["how"], row["seed"]) for row in rows}
+    asked = [(n, m, how, s) for n in given.sides for how in given.how for m in given.multiples for s in given.seeds]
+    for key in asked:
+        if key in known:
+            continue
+        rows.append(trained(*key))
+        print(rows[-1], flush=True)
+        given.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    for how in given.how:
+        counts = needed(rows, how)
+        print(how, "needed:", counts, f"growth exponent {growth(counts):.2f}" if len(counts) > 1 else "")
 
 
 if __name__ == "__main__":

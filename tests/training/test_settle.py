@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import recombine as rc
+from recombine.models.composed.roles import Does, roles_of
 from recombine.models.decoders import Composed, FactorComposer
 from recombine.training.settle import settle
 
@@ -40,6 +41,51 @@ def test_unseen_combinations_become_exact(inside):
     assert found.after < 1e-6 * images.square().mean() < found.before
     assert (model(indices[~seen]) - images[~seen]).square().mean() < 1e-5 * images.square().mean()
     assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_value_with_a_wrong_shift_is_put_right():
+    composer = moved(noise=0.0)
+    with torch.no_grad():
+        composer.kernels[0][3, 0, 4, 3], composer.kernels[0][3, 0, 4, 6] = 0, 1
+    indices, images = bumps()
+    seen = (indices < 5).any(1)
+    assert settle(composer, indices[seen], images[seen]).after < 1e-6
+    assert roles_of(composer).of("0").shifts[3] == (-1, 0)
+    assert (composer(indices[~seen]) - images[~seen]).square().mean() < 1e-6
+
+
+def test_roles_that_noise_hides_are_found_if_they_fit_exactly():
+    composer = moved(noise=0.05)
+    assert roles_of(composer).of("0").does is Does.DRAWS
+    indices, images = bumps()
+    seen = (indices < 5).any(1)
+    assert settle(composer, indices[seen], images[seen]).after < 1e-6
+    assert (composer(indices[~seen]) - images[~seen]).square().mean() < 1e-6
+    assert composer.kernels[0].count_nonzero() == 2 * (SIDE - 1), "a dot taken away and one put elsewhere"
+
+
+def test_unseen_tints_are_as_exact_as_trained_ones():
+    """The fit goes on to the rounding of float32, also if the middle hue has hardly any red."""
+    torch.manual_seed(0)
+    shapes = torch.zeros(2, SIDE, SIDE)
+    shapes[0, 2:6, 2:6], shapes[1, 3:5, 1:7] = 1, 1
+    hues = torch.tensor([[1.0, 0.1, 0.5], [0.01, 1.0, 0.7], [0.8, 0.3, 0.1]])
+    indices = torch.cartesian_prod(torch.arange(2), torch.arange(3))
+    images = hues[indices[:, 1], :, None, None] * shapes[indices[:, 0]].unsqueeze(1)
+    seen = (indices[:, 0] == 0) | (indices[:, 1] == 1)
+    composer = FactorComposer((2, 3), (3, SIDE, SIDE), images=images[seen])
+    with torch.no_grad():
+        composer.start.zero_(), composer.background.zero_()
+        composer.kernels[0].copy_(shapes.unsqueeze(1) - composer.identity)
+        composer.gains[1].copy_(hues.unsqueeze(1) - 1)
+        for parameter in (*composer.kernels, *composer.gains):
+            parameter.add_(0.003 * torch.randn_like(parameter))
+    before = {name: value.dtype for name, value in composer.state_dict().items()}
+    assert settle(composer, indices[seen], images[seen]).kept
+    known, unseen = ((composer(indices[s]) - images[s]).square().mean() for s in (seen, ~seen))
+    assert known < 1e-14
+    assert unseen < 3 * known + 1e-15
+    assert {name: value.dtype for name, value in composer.state_dict().items()} == before
 
 
 def test_a_simplification_that_fits_worse_is_undone():

@@ -2,8 +2,8 @@
 
 For each term one factor runs over its values while the others stay at their middle ones. What changes is compared with
 the simplest explanations, each fitted to the picture of the middle value: a gain for all channels, a gain per channel,
-a shift by whole pixels of all that is not static. The first one that explains the change is the role; if none does, the
-factor draws.
+a shift by whole pixels of all that is not static. Of gains and shifts, those that explain more come first. The first
+explanation that accounts for the change is the role; if none does, the factor draws.
 """
 
 from __future__ import annotations
@@ -86,8 +86,16 @@ class Roles:
         return "\n".join(line if len(terms) == 1 else f"term {t}: {line}" for t, line in lines)
 
 
-def roles_of(composer: FactorComposer, names: Sequence[str] | None = None) -> Roles:
-    """The roles of a composer's factors."""
+def roles_of(
+    composer: FactorComposer, names: Sequence[str] | None = None, *, explained: float = EXPLAINED
+) -> Roles:
+    """The roles of a composer's factors.
+
+    Args:
+        composer: The composer.
+        names: Names of the factors; numbers unless given.
+        explained: Share of the change that an explanation must account for.
+    """
     names = [str(k) for k in range(len(composer.factor_sizes))] if names is None else list(names)
     middle = torch.tensor([size // 2 for size in composer.factor_sizes])
     found = []
@@ -101,11 +109,13 @@ def roles_of(composer: FactorComposer, names: Sequence[str] | None = None) -> Ro
                 own = pictures[:, term]
                 if energies[term] <= EMPTY * energies.max():
                     own = torch.zeros_like(own)
-                found.append(_role(term, names[factor], own, size // 2))
+                found.append(_role(term, names[factor], own, size // 2, explained))
     return Roles(tuple(sorted(found, key=lambda role: role.term)))
 
 
-def _role(term: int, factor: str, pictures: Float[Tensor, "value channel row column"], middle: int) -> Role:
+def _role(
+    term: int, factor: str, pictures: Float[Tensor, "value channel row column"], middle: int, enough: float
+) -> Role:
     reference = pictures[middle]
     energy = pictures.square().mean()
     change = (pictures - reference).square().mean()
@@ -121,7 +131,9 @@ def _role(term: int, factor: str, pictures: Float[Tensor, "value channel row col
         Does.MOVES: (pictures - moved).square().mean(),
     }
     explained = {does.value: float(1 - error / change) if change > 0 else 0.0 for does, error in left.items()}
-    does = next((does for does in left if explained[does.value] >= EXPLAINED), Does.DRAWS)
+    moves = explained[Does.MOVES.value] > explained[Does.TINTS.value]  # a gain of 0 explains half of any movement
+    order = (Does.MOVES, Does.SCALES, Does.TINTS) if moves else (Does.SCALES, Does.TINTS, Does.MOVES)
+    does = next((does for does in order if explained[does.value] >= enough), Does.DRAWS)
     return Role(term, factor, Does.NOTHING if share < LEAST_CHANGE else does, share, explained, shifts, gains.tolist())
 
 
@@ -146,23 +158,37 @@ def _shifted(
     What is shifted beyond the border is gone, and zeros come in: no picture wraps around.
     """
     rows, columns = reference.shape[-2:]
-    grid = (2 * rows, 2 * columns)
-    spectra, own = torch.fft.rfft2(pictures, s=grid), torch.fft.rfft2(reference, s=grid)
-    match = torch.fft.irfft2((spectra * own.conj()).sum(1), s=grid)
-    kept = torch.fft.irfft2(
-        torch.fft.rfft2(torch.ones(rows, columns, dtype=reference.dtype, device=reference.device), s=grid)
-        * torch.fft.rfft2(reference.square().sum(0), s=grid).conj(),
-        s=grid,
-    )  # energy of the reference that stays inside after each shift
-    error = kept - 2 * match
-    error[:, rows] = error[:, :, columns] = torch.inf  # a shift by the whole image
-    best = error.flatten(1).argmin(1)
-    down, right = best // grid[1], best % grid[1]
     shifts, moved = [], torch.zeros_like(pictures)
-    for value, (r, c) in enumerate(zip(down.tolist(), right.tolist())):
-        r, c = (at - size if at > size // 2 else at for at, size in ((r, grid[0]), (c, grid[1])))
+    for value, error in enumerate(shift_errors(pictures, reference)):
+        c, r = least_shift(error)
         shifts.append((c, r))
         to = [slice(max(at, 0), side + min(at, 0)) for at, side in ((r, rows), (c, columns))]
         of = [slice(max(-at, 0), side + min(-at, 0)) for at, side in ((r, rows), (c, columns))]
         moved[value, :, to[0], to[1]] = reference[:, of[0], of[1]]
     return shifts, moved + static
+
+
+def shift_errors(
+    pictures: Float[Tensor, "picture channel row column"], reference: Float[Tensor, "*picture channel row column"]
+) -> Float[Tensor, "picture shift_rows shift_columns"]:
+    """The squared error of each picture's reference after each shift, less the picture's energy. Negative shifts stand
+    at the end of each axis, as in a Fourier transform."""
+    rows, columns = reference.shape[-2:]
+    grid = (2 * rows, 2 * columns)
+    spectra, own = torch.fft.rfft2(pictures, s=grid), torch.fft.rfft2(reference, s=grid)
+    match = torch.fft.irfft2((spectra * own.conj()).sum(1), s=grid)
+    kept = torch.fft.irfft2(
+        torch.fft.rfft2(torch.ones(rows, columns, dtype=reference.dtype, device=reference.device), s=grid)
+        * torch.fft.rfft2(reference.square().sum(-3), s=grid).conj(),
+        s=grid,
+    )  # energy of the reference that stays inside after each shift
+    error = kept - 2 * match
+    error[:, rows] = error[:, :, columns] = torch.inf  # a shift by the whole image
+    return error
+
+
+def least_shift(error: Float[Tensor, "shift_rows shift_columns"]) -> tuple[int, int]:
+    """The shift (columns, rows) with the least error."""
+    at = divmod(int(error.argmin()), error.shape[1])
+    down, right = (i - size if i > size // 2 else i for i, size in zip(at, error.shape))
+    return right, down

@@ -13,19 +13,23 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from recombine.models.composed.composer import FactorComposer
-from recombine.models.composed.roles import Does, Role, roles_of
+from recombine.models.composed.roles import Does, Role, Roles, roles_of
 
 IDLE = 0.02  # root mean square of deviations below which a group of operators that a factor need not have is dropped
 
 
-def simplify(composer: FactorComposer) -> dict[nn.Parameter, Tensor]:
+def simplify(composer: FactorComposer, roles: Roles | None = None) -> dict[nn.Parameter, Tensor]:
     """Simplify a composer in place.
+
+    Args:
+        composer: The composer.
+        roles: What its factors do; read off its pictures unless given.
 
     Returns:
         For each of its parameters ones at the entries that are left to be fitted, zeros at those that are fixed. The
         background is fixed where `fit_background` found it.
     """
-    roles = roles_of(composer)
+    roles = roles or roles_of(composer)
     free = {parameter: torch.ones_like(parameter) for parameter in composer.parameters()}
     with torch.no_grad():
         for term in range(composer.terms):
@@ -35,7 +39,8 @@ def simplify(composer: FactorComposer) -> dict[nn.Parameter, Tensor]:
 
 
 def _simplify_term(composer: FactorComposer, roles: list[Role], free: dict[nn.Parameter, Tensor]) -> None:
-    """Operators of a term: all values relative to the middle one, whose own operators go to the object."""
+    """Operators of a term: all values relative to the middle one, whose own operators go to the object. Gains are
+    relative to their root mean square: a middle value that is dark in one channel would make all others huge."""
     term = roles[0].term
     middle = [size // 2 for size in composer.factor_sizes]
     draws = [k for k, role in enumerate(roles) if role.does is Does.DRAWS]
@@ -48,16 +53,18 @@ def _simplify_term(composer: FactorComposer, roles: list[Role], free: dict[nn.Pa
     composer.colours[term] = colour - 1
     composer.drawing[term] = drawn - composer.identity
     for k in simple:
-        _fix(composer.kernels[k], _dots(composer, roles[k]), free, term)
+        _fix(composer.kernels[k], dots(composer, roles[k]), free, term)
         if composer.maps:
             _fix(composer.maps[k], 0.0, free, term)
         if composer.gains:
             tints = roles[k].does in (Does.TINTS, Does.SCALES)
-            gains = torch.tensor(roles[k].gains).to(composer.gains[k]) if tints else torch.ones(())
-            _fix(composer.gains[k], gains - 1, free, term)
-            if tints:  # those of the middle value stay 1: the object has a colour of its own
+            gains = torch.tensor(roles[k].gains).to(composer.gains[k]) if tints else torch.ones(1, 1).to(colour)
+            size = gains.square().mean(0).sqrt()
+            size = torch.where(size > 0, size, torch.ones_like(size))
+            composer.colours[term] = (1 + composer.colours[term]) * size - 1
+            _fix(composer.gains[k], gains / size - 1, free, term)
+            if tints:
                 free[composer.gains[k]][:, term] = 1
-                free[composer.gains[k]][middle[k], term] = 0
     for k in draws:
         for group in (*composer.gains[k : k + 1], *composer.maps[k : k + 1]):
             if group[:, term].square().flatten(1).sum(1).mean().sqrt() < IDLE:
@@ -78,7 +85,7 @@ def _fix(
     free[parameter][own] = 0
 
 
-def _dots(composer: FactorComposer, role: Role) -> Float[Tensor, "value row column"]:
+def dots(composer: FactorComposer, role: Role) -> Float[Tensor, "value row column"]:
     """Deviations from the identity of the kernels that shift as the role says; zeros unless it moves."""
     rows, columns = composer.identity.shape
     found = torch.zeros(len(role.shifts), rows, columns).to(composer.identity)
