@@ -1,4 +1,4 @@
-"""How many pairs a bump needs: `python -m benchmarks.composed.examples --out benchmarks/composed/results/examples.json`.
+"""How many pairs a bump needs: `python -m benchmarks.composed.examples --out examples.json`.
 
 For each side N, decoders are trained on n pairs outside the centre (the middle three fifths of both axes) and judged on
 the pairs of the centre. The n pairs are drawn in one of two ways:
@@ -6,8 +6,8 @@ the pairs of the centre. The n pairs are drawn in one of two ways:
 - random: without replacement. A value may be without any pair, or tied to few others.
 - connected: first 2N − 1 random pairs that tie all values together (a spanning tree), then random ones.
 
-Beside the share of right pairs stands the share that the drawn pairs determine (`recombine.models.composed.determined`),
-which needs no training. Rows are added to the file as they complete, and those that it has are not trained again.
+Beside the share of right pairs stands the share that the drawn pairs determine, which needs no training (see
+`recombine.models.composed.determined`). Rows are added to the file as they complete; rows that it has are kept.
 """
 
 from __future__ import annotations

@@ -86,9 +86,7 @@ class Roles:
         return "\n".join(line if len(terms) == 1 else f"term {t}: {line}" for t, line in lines)
 
 
-def roles_of(
-    composer: FactorComposer, names: Sequence[str] | None = None, *, explained: float = EXPLAINED
-) -> Roles:
+def roles_of(composer: FactorComposer, names: Sequence[str] | None = None, *, explained: float = EXPLAINED) -> Roles:
     """The roles of a composer's factors.
 
     Args:
