@@ -95,7 +95,7 @@ def test_the_own_split_is_the_hold_out(several):
     assert merged.scene.trained_pictures(merged.holdout).tolist() == [0, 5, 7, 1, 6, 2, 4]
     assert task.scene.trained_pictures(task.holdout).tolist() == [0, 7, 1, 6, 2, 3]
     plane = FactorSpace(x=3, y=3)
-    with pytest.raises(InputError, match="train/test split of their own"):
+    with pytest.raises(InputError, match="train/test split"):
         Task(Bump(plane), OneHot(plane), data(plane))
     with pytest.raises(InputError, match="use it alone"):
         (data(plane) | HOLDOUTS.build({"kind": "random"}, plane)).mask  # noqa: B018

@@ -153,7 +153,7 @@ def _cells_line(facts: dict[str, Any]) -> str:
     split = ""
     if facts["test_pictures"] is not None:
         split = (
-            f" The data set has a split of its own with {facts['test_pictures']} test pictures. holdout.kind=data "
+            f" The data set defines a split with {facts['test_pictures']} test pictures. holdout.kind=data "
             f"holds out the {facts['held_out_cells']} cells that appear only there."
         )
     return f"{facts['cells']} cells{missing}, {each}.{split}"

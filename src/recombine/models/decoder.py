@@ -119,7 +119,7 @@ class Decoder(nn.Module):
 
 
 def _numbers(settings: dict[str, Any], shapes: Shapes) -> int:
-    """How many numbers the state of a decoder holds, found without allocating them; 0 if that cannot be told."""
+    """The number of entries in the state of a decoder, computed without allocating them; 0 if unknown."""
     with torch.device("meta"):
         try:
             return sum(t.numel() for t in DECODERS.build(settings, shapes).state_dict().values())

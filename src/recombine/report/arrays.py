@@ -61,7 +61,7 @@ def restore(codes: Shaped[np.ndarray, "..."], about: dict[str, Any]) -> Shaped[n
 
 
 class Block(NamedTuple):
-    """What an array is for: a kind of content ("outputs", the name of a part) and, where there is one, its model."""
+    """The purpose of an array: a kind of content ("outputs", the name of a part) and its model, if any."""
 
     kind: str
     model: str = ""

@@ -65,7 +65,7 @@ def _series(models: Sequence[Model]) -> list[str]:
     """The series of each model.
 
     Runs that differ only in their seed form one series, named after the member with a given name. Every other model is
-    a series of its own.
+    a separate series.
     """
     runs = [model.run for model in models if model.run is not None]
     names = iter(distinct_names([_seedless(run) for run in runs], [run.id for run in runs]))

@@ -1,4 +1,4 @@
-"""What the explorer shows of each model: outputs, scores, and what the parts of its diagnosis show.
+"""The content of the explorer for each model: outputs, scores, and the parts of its diagnosis.
 
 Models that can be compared cell by cell (same factors, hold-out and truth) form a group.
 """
@@ -123,7 +123,7 @@ def grouped(models: Sequence[Model]) -> list[Group]:
 
 
 def group_json(group: Group, blobs: Blobs, most: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """A group for the page. `most` says of parts how many items their panels show; 0 leaves a panel out."""
+    """A group for the page. `most` maps parts to the largest number of items in their panels; 0 omits a panel."""
     truth, gone = group.truth, ~group.available
     split, true_images = (BlockPacker(blobs, Block(kind)) for kind in ("hold-out", "truth"))
     return {
@@ -143,7 +143,7 @@ def group_json(group: Group, blobs: Blobs, most: Mapping[str, int] | None = None
 
 
 def model_json(model: Model, blobs: Blobs, most: Mapping[str, int]) -> dict[str, Any]:
-    """One model for the page; `missing` says what is not there, and why."""
+    """One model for the page; `missing` lists missing results with their reasons."""
     diagnosis, contents, panels = _contents(model, blobs, most)
     maps = BlockPacker(blobs, Block("maps", model.name))
     outputs = _outputs(model)
@@ -164,7 +164,7 @@ def model_json(model: Model, blobs: Blobs, most: Mapping[str, int]) -> dict[str,
 def _contents(
     model: Model, blobs: Blobs, most: Mapping[str, int]
 ) -> tuple[Diagnosis, dict[str, PageContent], dict[str, Any]]:
-    """What the page shows of each part. A part of foreign files whose numbers do not fit the diagnosis is damaged."""
+    """The content of the page for each part. A part whose numbers do not fit the diagnosis counts as damaged."""
     diagnosis = model.diagnosis
     contents, panels, parts = {}, {}, dict(diagnosis.parts)
     for name, part in PARTS.items():

@@ -46,9 +46,9 @@ def explore(
 
     Args:
         *diagnoses: Diagnoses, or one mapping of names to them.
-        units: Units per layer in the unit browser; 64 unless given.
-        kernel: Show Gram matrices.
-        height: Of the frame, in pixels.
+        units: Units per layer in the unit browser; 64 by default.
+        kernel: Whether to show Gram matrices.
+        height: Height of the frame in pixels.
 
     Example:
         >>> rc.explore({"baseline": first.diagnosis, "stripes": second.diagnosis})  # doctest: +SKIP

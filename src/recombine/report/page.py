@@ -98,8 +98,8 @@ def _built(
 
     Args:
         collected: See `recombine.report.collect`.
-        models: How many models found in stores the explorer shows at most; models named by the user always are.
-        units: How many units per layer; 64 unless given.
+        models: Largest number of models from stores in the explorer; models named by the user are always shown.
+        units: Units per layer; 64 by default.
         kernel: Show Gram matrices.
         figures: Show figures of claims.
         embedded: Only the explorer and the kernel view, for a notebook.
@@ -261,7 +261,7 @@ def _escaped(content: Any) -> str:
 
 
 def script() -> str:
-    """The page's own script: its files joined in a scope of their own.
+    """The page's script: its files joined in a separate scope.
 
     Every file in `panels` adds a panel, in the order of the file names.
     """

@@ -1,4 +1,4 @@
-"""Whether truth and outputs count brightness alike: bytes up to 255, or shares up to 1."""
+"""Checks whether truth and outputs have the same brightness scale: up to 255, or up to 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOOKED_AT = 256  # cells
 
 
 def check_scale(truth: Shaped[Tensor, "cell ..."], outputs: Shaped[Tensor, "cell ..."]) -> None:
-    """Raise if one goes up to 255 and the other to 1: every error would be that of the scale."""
+    """Raise if one goes up to 255 and the other to 1, because errors would then only reflect the scale."""
     if not truth.numel() or not outputs.numel():
         return
     numbers = {"truth": truth[:LOOKED_AT], "output": outputs[:LOOKED_AT]}
@@ -23,7 +23,7 @@ def check_scale(truth: Shaped[Tensor, "cell ..."], outputs: Shaped[Tensor, "cell
         if BYTES[0] <= high <= BYTES[1] and low > -1 and UNIT[0] <= least <= most <= UNIT[1]:  # false for NaN
             divide = "the target" if one == "truth" else "the model's output"
             raise InputError(
-                f"The {one} goes up to {high:g}, the {other} to {most:.3g}: they count brightness on different scales. "
+                f"The {one} goes up to {high:g}, the {other} to {most:.3g}: their brightness scales differ. "
                 f"Divide {divide} by 255.",
                 "target",
             )

@@ -229,7 +229,7 @@ def axis_label(name: str) -> str:
 
 
 def short_label(name: str) -> str:
-    """What a metric is called where there is little room."""
+    """The name of a metric where space is limited."""
     short = METRICS[name].short if name in METRICS else ""
     return short or name.replace("_", " ")
 

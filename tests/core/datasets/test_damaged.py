@@ -49,9 +49,9 @@ def test_dsprites_labels_that_do_not_belong(tmp_path):
         arrays = {name: file[name] for name in ("imgs", "latents_classes", "latents_values")}
     for name, changed, message in (
         ("imgs", arrays["imgs"][:-1], "must have a row per picture"),
-        ("latents_values", arrays["latents_values"][::-1], "do not follow its classes"),
-        ("latents_classes", arrays["latents_classes"] - 1, "whole numbers from 0"),
-        ("latents_classes", arrays["latents_classes"].astype(float), "whole numbers from 0"),
+        ("latents_values", arrays["latents_values"][::-1], "do not match its classes"),
+        ("latents_classes", arrays["latents_classes"] - 1, "integers from 0"),
+        ("latents_classes", arrays["latents_classes"].astype(float), "integers from 0"),
     ):
         np.savez(written.data["file"], **{**arrays, name: changed})
         refused(written.data, message)
@@ -91,12 +91,12 @@ def test_h5_files_that_reach_out_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ("", "no CSV file"),
+        ("", "CSV file"),
         ("file,x\n", "no line of labels"),
         ("name,x\na.png,1\n", "no column 'file'"),
         ("file\na.png\n", "no column with labels"),
         ("file,x\na.png\n", "Line 2"),
-        ("file,x,x\na.png,1,1\n", "each by another name"),
+        ("file,x,x\na.png,1,1\n", "distinct column names"),
         ("file,x\n../a.png,1\n", "stay in the folder"),
         ("file,x\n/etc/passwd,1\n", "stay in the folder"),
         ("file,x\nmissing.png,1\n", "There is no file"),

@@ -137,7 +137,7 @@ def test_pictures_of_different_sizes_are_resized_on_request(tmp_path):
 
     layouts.pictures(tmp_path)
     Image.new("RGB", (8, 6), (10, 20, 30)).save(tmp_path / "picture-0.png")
-    with pytest.raises(InputError, match=r"one size\..*6×8 pixels.*size=\[rows, columns\]"):
+    with pytest.raises(InputError, match=r"same size\..*6×8 pixels.*size=\[rows, columns\]"):
         open_dataset(tmp_path)
     dataset = open_dataset({"kind": "folder", "folder": str(tmp_path), "size": [3, 4]})
     assert dataset.picture_shape == (3, 3, 4)

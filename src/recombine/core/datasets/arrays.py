@@ -35,12 +35,12 @@ def arrays(
 
     Args:
         files: Opens the files.
-        images: Path of an .npy file (picture, …), or of an .npz file that holds `images` and `labels`.
+        images: Path of an .npy file (picture, …), or of an .npz file that contains `images` and `labels`.
         labels: Path of an .npy file (picture,) or (picture, factor), or of a .csv file with a column per factor. A
-            column `split` of a .csv file with the words train and test is the data set's own split.
+            column `split` of a .csv file with the words train and test defines the split of the data set.
         split: Path of an .npy file (picture,), true for pictures of the test part.
         names: Names of the columns of labels in an .npy file; also given by the names of `scene.factors`.
-        channels: Whether colour channels come "first" or "last"; found by their number (1, 3 or 4) unless given.
+        channels: Whether colour channels come "first" or "last"; by default determined from their number (1, 3 or 4).
         scale: Stored numbers are divided by this. By default 255 for bytes (1 if they are only 0 and 1), 65535 for two
             bytes, and 1 for truth values and floating point.
     """

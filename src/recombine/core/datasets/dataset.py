@@ -4,9 +4,9 @@
     dataset.space                         # FactorSpace(shape=[square, ellipse, heart], scale=…, …)
     dataset.pictures(torch.arange(8))     # (8, 64, 64), bytes divided by 255
     dataset.cells                         # the cell of every picture
-    dataset.sha256                        # what names its content
+    dataset.sha256                        # checksum of its content
 
-Nothing is loaded but labels and the pictures asked for; of a compressed file, the pictures of the values kept.
+Only labels and the requested pictures are loaded; of a compressed file, the pictures of the values kept.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from recombine.core.datasets.source import DATASETS, Channels, Source
 from recombine.core.errors import InputError
 from recombine.core.factors import Factor, FactorSpace
 
-COLOURS = (1, 3, 4)  # how many channels a colour picture has
-SAMPLE = 256  # pictures whose numbers are examined when a data set is opened
+COLOURS = (1, 3, 4)  # numbers of channels of a colour picture
+SAMPLE = 256  # pictures whose values are checked when a data set is opened
 MOST_CELLS = 2**27
 OPEN = 4  # data sets kept open
 
@@ -43,14 +43,14 @@ class Dataset:
 
     Args:
         source: Pictures and labels of the values kept.
-        space: The factors, without those that have one value only.
+        space: The factors, without those that have a single value.
         positions: The grid position of every picture.
-        fixed: The value of each factor that was left with one value.
+        fixed: The value of each factor that has a single value.
 
     Attributes:
         config: The configuration of its layout.
         keep: Positions of the values kept, for factors of which not all are.
-        whole: The factors before values were chosen.
+        whole: The factors before values were selected.
         opened: The files it is read from.
         scale: Stored numbers are divided by this.
         span: The smallest and the largest number of a sample of pictures, after this division.
@@ -107,7 +107,7 @@ class Dataset:
 
     @cached_property
     def test_cells(self) -> Bool[np.ndarray, "..."] | None:
-        """True for every cell all of whose pictures belong to the data set's test part; None if it has none."""
+        """True for every cell whose pictures all belong to the test part of the data set; None if there is no split."""
         if self.is_test is None:
             return None
         trained = torch.bincount(self.cells[~torch.from_numpy(self.is_test)], minlength=len(self.space)) > 0
@@ -115,7 +115,7 @@ class Dataset:
 
     @cached_property
     def _by_cell(self) -> tuple[Int[Tensor, " picture"], Int[Tensor, " cell"]]:
-        """Pictures in the order of their cells, and where each cell begins."""
+        """Pictures in the order of their cells, and the start of each cell."""
         starts = torch.cumsum(self.counts, 0) - self.counts
         return torch.argsort(self.cells, stable=True), starts
 
@@ -130,7 +130,7 @@ class Dataset:
         return order[starts[cell] : starts[cell] + self.counts[cell]]
 
     def pictures(self, numbers: Int[Tensor, " picture"]) -> Float[Tensor, "picture ..."]:
-        """Pictures by number, divided by `scale`, channels first; an error if one is not finite."""
+        """Pictures by index, divided by `scale`, channels first. Raises an error if one is not finite."""
         raw = self._rows.read(numbers.numpy())
         if self._channels == "last":
             raw = np.moveaxis(raw, -1, 1)
@@ -141,7 +141,7 @@ class Dataset:
         return images if self.scale == 1 else images.div_(self.scale)
 
     def _examined(self) -> tuple[float, tuple[float, float]]:
-        """The scale and the span, from a sample of pictures; an error if one of these is not finite."""
+        """The scale and the span, from a sample of pictures. Raises an error if one of these is not finite."""
         dtype, given = self.source.dtype, self.source.scale
         sample = np.linspace(0, len(self) - 1, min(SAMPLE, len(self))).astype(np.int64)
         seen = self._rows.read(sample)
@@ -195,14 +195,14 @@ def open_dataset(
 
     Args:
         data: The path of a file or folder whose layout is known, or its configuration {"kind": …, …}.
-        factors: The factors, for layouts that do not know them: those not given are found in the labels.
-        keep: Which values of factors to keep: positions, a slice as text ("0:40:4") or labels. A factor of which one
-            value is left is no factor any more.
-        sha256: Checksums recorded earlier; other content is an error.
+        factors: The factors, for layouts that do not define them. Factors that are not given are found in the labels.
+        keep: The values of factors to keep: positions, a slice as text ("0:40:4") or labels. A factor of which a single
+            value remains is dropped.
+        sha256: Checksums recorded earlier. Different content raises an error.
 
     Raises:
-        InputError: If files are missing, damaged, of another layout or changed; if labels and pictures do not belong
-            together, or labels are outside the factors' values.
+        InputError: If files are missing, damaged, of another layout or changed, if labels and pictures do not match, or
+            if labels are not values of the factors.
     """
     config = as_layout(data)
     described = None if factors is None else [*FactorSpace(**factors).to_config().items()]
@@ -220,7 +220,7 @@ def open_dataset(
 
 
 def assembled(source: Source, factors: Mapping[str, Factor] | None, keep: Keep | None) -> Dataset:
-    """A data set from a source: labels placed in the factor space, values chosen, fixed factors taken out."""
+    """A data set from a source: labels mapped to the factor space, values selected, fixed factors removed."""
     columns = dict(source.columns)
     if not source.named:
         if factors is None or len(factors) != len(columns):
@@ -253,7 +253,7 @@ def assembled(source: Source, factors: Mapping[str, Factor] | None, keep: Keep |
             remaining[name] = factor
             axes.append(axis)
     if not remaining:
-        raise InputError("No factor with more than one value is left. Keep more values.")
+        raise InputError("No factor with more than one value remains. Keep more values.")
     dataset = Dataset(source.only(chosen), FactorSpace(**remaining), positions[:, axes], fixed)
     dataset.keep, dataset.whole = kept, space
     return dataset

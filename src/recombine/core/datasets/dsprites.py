@@ -35,8 +35,8 @@ def dsprites(files: DataFiles, file: DataPath, drop_repeated: bool = False) -> S
     Args:
         files: Opens the file.
         file: Its path.
-        drop_repeated: Leave the last orientation out: it is a full turn, the same picture as the first. The orientation
-            is then cyclic.
+        drop_repeated: Omit the last orientation, which is a full turn and shows the same picture as the first. The
+            orientation is then cyclic.
     """
     path = files.open("file", file)
     archive = NpzFile(path)
@@ -75,12 +75,14 @@ def _factor(name: str, classes: np.ndarray, values: np.ndarray, path: Path) -> F
     size = int(classes.max()) + 1 if len(classes) else 0
     if len(classes) == 0 or classes.min() < 0 or classes.dtype.kind not in "iu" or size > len(classes):
         raise InputError(
-            f"{path}: the classes of {name!r} must be whole numbers from 0. It is damaged or another file."
+            f"{path}: the classes of {name!r} must be integers from 0. The file is damaged or not dSprites."
         )
     by_class = np.full(size, np.nan)
     by_class[classes] = values
     if not (np.diff(by_class) > 0).all() or not (by_class[classes] == values).all():
-        raise InputError(f"{path}: the values of {name!r} do not follow its classes. It is damaged or another file.")
+        raise InputError(
+            f"{path}: the values of {name!r} do not match its classes. The file is damaged or not dSprites."
+        )
     if name == "shape" and size <= len(SHAPES):
         return categorical(SHAPES[:size])
     if name == "colour":

@@ -1,9 +1,9 @@
-"""Data files: opened only if they are regular files, and named by the sha256 of their content.
+"""Data files: opened only if they are regular files, and identified by the SHA-256 of their content.
 
-A checksum is computed once per state of a file, identified by device, inode, size, modification and change time, and
-kept in memory. Those of files of at least `WORTH_KEEPING` bytes are also kept in `recombine/checksums.json` in the
-user's cache folder ($XDG_CACHE_HOME, else ~/.cache), so that a file of many gigabytes is not read again by every
-command. A cache that cannot be read or written is ignored.
+A checksum is computed once per state of a file, which is identified by device, inode, size, modification and change
+time, and cached in memory. Checksums of files of at least `WORTH_KEEPING` bytes are also cached in
+`recombine/checksums.json` in the user's cache folder ($XDG_CACHE_HOME, else ~/.cache), so that a file of many gigabytes
+is not read again by every command. A cache that cannot be read or written is ignored.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 from recombine.core.errors import InputError, StoreError
 from recombine.core.files import write_json
 
-WORTH_KEEPING = 64 * 2**20  # bytes: less is read in a tenth of a second
+WORTH_KEEPING = 64 * 2**20  # bytes: smaller files are read in a tenth of a second
 MOST_KEPT = 1000
-SEARCH = "RECOMBINE_DATA"  # folders, separated as in PATH, in which data files are looked for that were moved
+SEARCH = "RECOMBINE_DATA"  # folders, separated as in PATH, that are searched for moved data files
 BLOCK = 2**20
 
 _known: dict[str, str] = {}  # state of a file → sha256
@@ -44,9 +44,9 @@ class DataFile:
 
 
 def open_regular(path: Path) -> int:
-    """A file descriptor for reading; an error unless the path leads to a regular file.
+    """A file descriptor for reading. Raises an error unless the path leads to a regular file.
 
-    Without waiting: opening a pipe would hang until somebody writes to it.
+    It does not block: opening a pipe would otherwise wait until some process writes to it.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
@@ -59,7 +59,7 @@ def open_regular(path: Path) -> int:
         raise InputError(f"{path} cannot be opened: {error.strerror}.") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise InputError(f"{path} is no regular file. Data are read from regular files only.")
+        raise InputError(f"{path} is not a regular file. Data are read only from regular files.")
     return descriptor
 
 
@@ -83,13 +83,13 @@ def checked_file(path: str | Path) -> DataFile:
 
 
 def found_again(path: str | Path, sha256: str) -> DataFile:
-    """The file that a configuration recorded: at its path, or moved, but with the same content.
+    """The file that a configuration recorded, at its path or moved, with the same content.
 
-    A file that is not at its path is looked for where this process saw its content before, and by its name in the
+    A file that is not at its path is searched for where this process found its content before, and by its name in the
     folders of the environment variable RECOMBINE_DATA.
 
     Raises:
-        InputError: If no file with this content is found; one that changed is named.
+        InputError: If no file with this content is found. The error names a file that changed.
     """
     recorded = Path(path)
     seen = [_seen[sha256]] if sha256 in _seen else []
@@ -115,7 +115,7 @@ class DataFiles:
     """The files of a data set as they are opened, by role ("images", "labels").
 
     Args:
-        recorded: Role → sha256 from an earlier opening; a file must still have the same content. None the first time.
+        recorded: Role → SHA-256 from an earlier opening, which the files must still have. None the first time.
     """
 
     def __init__(self, recorded: dict[str, str] | None = None) -> None:
@@ -142,7 +142,7 @@ class DataFiles:
         raise InputError(f"There is no folder {recorded}.")
 
     def open_many(self, role: str, folder: Path, paths: list[Path]) -> None:
-        """Open files of a folder that are named by one checksum; an error if it is another than recorded."""
+        """Open files of a folder that share one checksum. Raises an error if it differs from the recorded one."""
         self._many = [checked_file(path) for path in paths]
         sha256 = hashlib.sha256("".join(file.sha256 for file in self._many).encode()).hexdigest()
         if self.recorded is not None and self.recorded.get(role, sha256) != sha256:
@@ -150,7 +150,7 @@ class DataFiles:
         self.opened[role] = DataFile(folder, sha256, sum(file.size for file in self._many))
 
     def unchanged(self) -> bool:
-        """Whether all files that were opened still have the content they had."""
+        """Whether all opened files still have the same content."""
         files = [*(file for file in self.opened.values() if file.path.is_file()), *self._many]
         return all(file.path.is_file() and checked_file(file.path).sha256 == file.sha256 for file in files)
 
@@ -160,7 +160,7 @@ class DataFiles:
 
 
 def changed(path: Path, before: str, now: str) -> InputError:
-    """The error for data that are not what they were."""
+    """The error for data that have changed."""
     return InputError(
         f"{path} changed since its checksum was recorded: its sha256 was {before[:16]}…, and it is {now[:16]}… now. "
         "Restore it; or train on the changed data as another run, by a configuration without sha256."
@@ -186,7 +186,7 @@ def _cache() -> Path:
 
 
 def _kept(size: int) -> dict[str, str]:
-    """Checksums kept on disk; none for a small file, or if the cache cannot be read."""
+    """Checksums cached on disk; none for a small file, or if the cache cannot be read."""
     if size < WORTH_KEEPING:
         return {}
     try:

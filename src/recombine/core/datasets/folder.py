@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FORMATS = ("PNG", "JPEG")
 GREY = ("1", "L", "LA")
 COLOUR = ("P", "RGB", "RGBA", "CMYK", "YCbCr")
-ORIENTATION = 0x0112  # the EXIF entry that says how the camera was held
+ORIENTATION = 0x0112  # the EXIF entry for the orientation of the camera
 MOST_PIXELS = 2**26  # of one picture
 
 
@@ -40,15 +40,15 @@ def folder(
 ) -> Source:
     """PNG and JPEG files with labels in a CSV file.
 
-    Pictures are grey if all files are, else coloured; what is transparent becomes white.
+    Pictures are grey if all files are grey, and coloured otherwise. Transparent pixels become white.
 
     Args:
         files: Opens the files.
         folder: The folder; names in the CSV file are relative to it.
         labels: The CSV file, relative to the folder unless it is absolute: a header line, then a line per picture. A
-            column `split` with the words train and test is the data set's own split.
+            column `split` with the words train and test defines the split of the data set.
         column: The column with the names of the picture files; the others are factors.
-        size: (rows, columns) to which pictures are resized. Without it they must have one size.
+        size: (rows, columns) to which pictures are resized. Without it, all pictures must have the same size.
     """
     place = files.folder(folder)
     columns = read_csv(files.open("labels", place / labels))
@@ -75,7 +75,7 @@ def _inside(name: str, labels: str) -> PurePosixPath:
 
 
 class PictureRows(Rows):
-    """Pictures of files, decoded when they are asked for."""
+    """Pictures of files, decoded on demand."""
 
     def __init__(self, paths: list[Path], size: tuple[int, int] | None) -> None:
         self.paths, self.size = paths, size
@@ -95,7 +95,7 @@ class PictureRows(Rows):
         if size is None and len(shapes) > 1:
             (first, one), (second, other) = list(shapes.items())[:2]
             raise InputError(
-                f"Pictures must have one size. {one} has {first[0]}×{first[1]} pixels, {other} has {second[0]}×"
+                f"Pictures must have the same size. {one} has {first[0]}×{first[1]} pixels, {other} has {second[0]}×"
                 f"{second[1]}. Give size=[rows, columns] to resize all of them."
             )
         pixels = size or next(iter(shapes))
@@ -140,7 +140,7 @@ def _opened(path: Path) -> Iterator[Image]:
         try:
             image = Image.open(file, formats=FORMATS)
         except Exception as error:  # decoders raise many types
-            raise InputError(f"{path} cannot be read as PNG or JPEG. It is damaged or another file.") from error
+            raise InputError(f"{path} cannot be read as PNG or JPEG. It is damaged or has another format.") from error
         if image.width * image.height > MOST_PIXELS:
             raise InputError(f"{path} has {image.width}×{image.height} pixels, more than {MOST_PIXELS}.")
         with image:

@@ -1,4 +1,4 @@
-"""Subsampling: which values of a factor are kept, on record as their positions."""
+"""Subsampling: the values of a factor that are kept, recorded as their positions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMS = 'positions such as [0, 2, 4], a slice such as "0:40:4", or labels such a
 
 
 def kept_positions(keep: Keep, space: FactorSpace) -> dict[str, list[int]]:
-    """Positions of the values to keep, by factor, increasing; factors that keep all their values are left out.
+    """Positions of the values to keep, by factor, increasing; factors that keep all their values are omitted.
 
     Args:
         keep: Factor → positions 0 … size−1, a slice as text, or labels.
@@ -51,7 +51,7 @@ def _positions(wanted: Any, factor: Factor) -> list[int]:
         listed = wanted if isinstance(wanted, list | tuple) else [wanted]
         places = [_position(entry, factor) for entry in listed]
     if not places:
-        raise InputError(f"no value is left of its {factor.size}.")
+        raise InputError(f"none of its {factor.size} values remains.")
     return sorted(set(places))
 
 
@@ -66,7 +66,7 @@ def _position(entry: Any, factor: Factor) -> int:
 
 
 def kept_factor(factor: Factor, places: list[int]) -> Factor:
-    """The factor with some of its values; one that wraps still does if they are evenly spread all round."""
+    """The factor with some of its values. A cyclic factor stays cyclic if they are evenly spaced around the circle."""
     if factor.categories is not None:
         return categorical([factor.categories[place] for place in places])
     gaps = np.diff([*places, places[0] + factor.size])
@@ -79,7 +79,7 @@ def kept_factor(factor: Factor, places: list[int]) -> Factor:
 def chosen_pictures(
     positions: Int[np.ndarray, "picture factor"], space: FactorSpace, kept: Mapping[str, list[int]]
 ) -> Int[np.ndarray, " chosen"]:
-    """Numbers of the pictures all of whose values are kept."""
+    """Indices of the pictures whose values are all kept."""
     inside = np.ones(len(positions), dtype=bool)
     for name, places in kept.items():
         inside &= np.isin(positions[:, space.axis(name)], places)

@@ -15,7 +15,7 @@ from recombine.core.factors import Factor, FactorSpace, categorical, discrete
 Column = Shaped[np.ndarray, " picture"]
 Positions = Int[np.ndarray, " picture"]
 MOST_VALUES = 10_000  # that a factor found in labels may have
-NEAR = 1e-3  # grid steps: how far a label may lie from the value it names
+NEAR = 1e-3  # grid steps: largest distance of a label from the value that it denotes
 NAMES_MISSING = "Name them: factors=['colour', 'shape'], or factors={'colour': ['red', 'green'], 'size': 4}."
 
 
@@ -25,7 +25,7 @@ def columns_of(labels: Any, names: Sequence[str] | None, *, named: bool = True) 
     Args:
         labels: A mapping or data frame name → column, or an array (picture,) or (picture, factor).
         names: Names of the columns of an array; which columns of a mapping to take, and in which order.
-        named: False if the names only count the columns, so that an error should not show them as names.
+        named: False if the names are only column numbers, so that errors should not show them as names.
     """
     if hasattr(labels, "columns") and hasattr(labels, "to_numpy"):  # a data frame
         labels = {str(name): labels[name].to_numpy() for name in labels.columns}
@@ -47,7 +47,7 @@ def columns_of(labels: Any, names: Sequence[str] | None, *, named: bool = True) 
 
 
 def as_array(labels: Any) -> np.ndarray:
-    """Labels that are no mapping as an array."""
+    """Labels other than a mapping, as an array."""
     if isinstance(labels, torch.Tensor):
         return labels.detach().cpu().numpy()
     try:
@@ -108,7 +108,7 @@ def inferred(column: Column, name: str) -> tuple[Factor, Positions]:
     values, positions = np.unique(column, return_inverse=True)
     if len(values) > MOST_VALUES:
         raise InputError(
-            f"The labels of {name!r} have {len(values)} different values, more than a factor is studied at "
+            f"The labels of {name!r} have {len(values)} different values, more than a factor may have "
             f"({MOST_VALUES}). Group them first, or give the factor's values."
         )
     if column.dtype.kind == "U":
@@ -130,9 +130,9 @@ def _numbers(column: Column) -> Column:
 
 
 def positions_of(column: Column, factor: Factor, name: str) -> Positions:
-    """The grid position of each entry; an error that names the first one that is no value of the factor.
+    """The grid position of each entry. Raises an error that names the first entry that is not a value of the factor.
 
-    Entries of a categorical factor are its labels, or whole numbers that count them from 0.
+    Entries of a categorical factor are its labels, or their indices from 0.
     """
     if factor.categorical and column.dtype.kind == "U":
         order = {label: place for place, label in enumerate(factor.labels)}

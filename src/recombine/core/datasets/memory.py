@@ -1,6 +1,6 @@
 """Pictures and labels in memory: arrays, tensors, or a map-style `torch.utils.data.Dataset`.
 
-A configuration names them by their checksum. It can be built again as long as the program that holds them runs.
+A configuration identifies them by their checksum, and can be rebuilt while the program that created them runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _held: WeakValueDictionary[str, Source] = WeakValueDictionary()  # by checksum
 
 @DATASETS.register("memory")
 def memory(files: DataFiles) -> Source:
-    """The pictures with the recorded checksum, if this program still holds them."""
+    """The pictures with the recorded checksum, if this program still has them in memory."""
     sha256 = (files.recorded or {}).get(ROLE)
     source = None if sha256 is None else _held.get(sha256)
     if source is None:
@@ -54,7 +54,7 @@ def source_of(
     Args:
         images: An array or tensor (picture, …), or a map-style data set that yields (picture, labels).
         labels: See `columns_of`; None for a data set.
-        names: Names of the columns of labels that have none.
+        names: Names for unnamed columns of labels.
         split: For each picture "train" or "test", or true for the test part.
         channels, scale: As in `Source`.
     """
@@ -86,7 +86,7 @@ def source_of(
 
 
 def remember(source: Source, rows: Rows) -> str:
-    """Make a source known by the checksum of its pictures and labels, which is returned."""
+    """Register a source by the checksum of its pictures and labels, which is returned."""
     total = hashlib.sha256(repr((rows.shape, rows.dtype.str, tuple(source.columns))).encode())
     for column in (*source.columns.values(), *([] if source.is_test is None else [source.is_test])):
         total.update(repr((column.dtype.str, column.shape)).encode())
@@ -99,7 +99,7 @@ def remember(source: Source, rows: Rows) -> str:
 
 
 class DatasetRows(Rows):
-    """Pictures of a map-style data set that yields (picture, labels), made when they are asked for.
+    """Pictures of a map-style data set that yields (picture, labels), loaded on demand.
 
     Attributes:
         labels: Of all pictures, (picture, factor) or factor → column.
@@ -114,7 +114,9 @@ class DatasetRows(Rows):
         self.shape, self.dtype = (len(entries), *first[0]), first[1]
         for index, (facts, _) in enumerate(entries):
             if facts != first:
-                raise InputError(f"Pictures must be alike. Picture 0 has {first}, picture {index} has {facts}.")
+                raise InputError(
+                    f"Pictures must have the same shape and type. Picture 0 has {first}, picture {index} has {facts}."
+                )
         labels = [label for _, label in entries]
         if isinstance(labels[0], Mapping):
             self.labels: Any = {name: np.array([label[name] for label in labels]) for name in labels[0]}

@@ -1,7 +1,7 @@
 """MPI3D: `mpi3d_toy.npz`, `mpi3d_realistic.npz`, `mpi3d_real.npz`, and the complex variant (Gondal et al. 2019).
 
 One array, `images`, with a picture for every combination of the factors in row-major order, either flat, (picture, row,
-column, channel), or with an axis per factor. The number of pictures tells the variant.
+column, channel), or with an axis per factor. The number of pictures determines the variant.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _variant(path: Path, leading: tuple[int, ...]) -> dict[str, Factor]:
     else:
         raise InputError(
             f"{path} has {math.prod(leading)} pictures; MPI3D has {math.prod(simple)}, its complex variant "
-            f"{math.prod(complicated)}. It is another file, or truncated."
+            f"{math.prod(complicated)}. The file is not MPI3D, or is truncated."
         )
     labels = {**first, **LABELS}
     return {

@@ -1,7 +1,7 @@
-"""NumPy files: .npy, and members of .npz. Nothing in them is ever executed: object arrays are refused.
+"""NumPy files: .npy, and members of .npz. Nothing in them is ever executed: object arrays are rejected.
 
-An .npy file, and a member of an .npz file that is not compressed, is read where it lies, row by row. A compressed
-member can only be read from its beginning to its end: it is streamed, and only the rows asked for are kept.
+An .npy file, and an uncompressed member of an .npz file, is read in place, row by row. A compressed member can only be
+read from its beginning to its end: it is streamed, and only the requested rows are kept.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from recombine.core.memory import available_memory
 
 ZIP_BEGINS = b"PK\x03\x04"
 LOCAL_HEADER = struct.Struct("<4s5H3L2H")  # of a zip member: signature, …, length of the name, length of the extras
-MOST_DEFLATED = 1032  # bytes that one byte of a deflate stream can stand for at most, and a little more for short ones
+MOST_DEFLATED = 1032  # largest number of bytes per byte of a deflate stream, with some extra for short ones
 MOST_HEADER = 2**16
-DAMAGED = "It is damaged or was not fully downloaded: get it again."
+DAMAGED = "It is damaged or was not downloaded completely. Download it again."
 
 
 @dataclass(frozen=True)
 class ArrayHeader:
-    """What an .npy header says."""
+    """The content of an .npy header."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -49,16 +49,16 @@ class ArrayHeader:
 
 
 def read_header(file: io.BufferedIOBase, what: str) -> ArrayHeader:
-    """The header at the beginning of a stream; an error if there is none, or if it announces no plain numbers."""
+    """The header at the beginning of a stream. Raises an error if there is none, or if it does not declare numbers."""
     try:
         version = npy_format.read_magic(file)
         read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
         shape, fortran, dtype = read(file, max_header_size=MOST_HEADER)
     except (ValueError, EOFError, zlib.error, zipfile.BadZipFile, SyntaxError) as error:
-        raise InputError(f"{what} is no NumPy array: {_first_line(error)}. {DAMAGED}") from error
+        raise InputError(f"{what} is not a NumPy array: {_first_line(error)}. {DAMAGED}") from error
     check_numbers(dtype, what)
     if any(size < 0 for size in shape):
-        raise InputError(f"{what} announces the shape {shape}. {DAMAGED}")
+        raise InputError(f"{what} declares the shape {shape}. {DAMAGED}")
     return ArrayHeader(tuple(map(int, shape)), dtype, fortran, file.tell())
 
 
@@ -105,7 +105,7 @@ class NpzFile:
         return self._members[name].compress_type != zipfile.ZIP_STORED
 
     def header(self, name: str) -> ArrayHeader:
-        """The header of a member; an error if it announces more or less than the member holds."""
+        """The header of a member. Raises an error if it declares more or less than the member contains."""
         info, what = self._members[name], self._what(name)
         with self._opened() as archive, self._member(archive, name) as member:
             header = read_header(member, what)
@@ -121,9 +121,9 @@ class NpzFile:
     def rows(
         self, name: str, chosen: Int[np.ndarray, " row"] | None = None, shape: tuple[int, ...] | None = None
     ) -> Rows:
-        """Rows of a member, or some of them; those of a compressed member are read now and kept in memory.
+        """All or some rows of a member; those of a compressed member are read now and kept in memory.
 
-        With `shape` it is taken for an array of that shape, with as many entries.
+        `shape` reinterprets it as an array of that shape, with the same number of entries.
         """
         header = self.header(name)
         if shape is not None:
@@ -188,7 +188,7 @@ class NpzFile:
         *_, name_length, extra_length = LOCAL_HEADER.unpack(found)
         offset = start + LOCAL_HEADER.size + name_length + extra_length
         if offset + self._members[name].file_size > size:
-            raise InputError(f"{self._what(name)} goes on beyond the end of the file. {DAMAGED}")
+            raise InputError(f"{self._what(name)} extends beyond the end of the file. {DAMAGED}")
         return offset
 
     @contextmanager
@@ -212,7 +212,7 @@ class NpzFile:
 
 
 def check_memory(nbytes: int, what: str) -> None:
-    """Refuse to read more into memory than is free; nothing was allocated yet."""
+    """Raise if more would be read into memory than is free, before anything is allocated."""
     free = available_memory()
     if free is not None and nbytes > 0.8 * free:
         raise InputError(

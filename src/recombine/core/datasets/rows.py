@@ -1,4 +1,4 @@
-"""Arrays with a row per picture, of which only the rows asked for are read.
+"""Arrays with a row per picture, of which only the requested rows are read.
 
     FileRows(path, offset, dtype, shape)      # a piece of a file: an .npy file, a member of an .npz file
     MemoryRows(array)                         # an array in memory
@@ -47,7 +47,7 @@ class Rows(ABC):
 
     @property
     def block(self) -> int:
-        """How many rows to read at a time when all are read."""
+        """Number of rows to read at a time when all rows are read."""
         return max(1, BLOCK_BYTES // max(1, self.row_bytes))
 
 
@@ -146,6 +146,6 @@ class JoinedRows(Rows):
 
 
 def check_numbers(dtype: np.dtype, what: str) -> None:
-    """Refuse arrays of anything but plain numbers: Python objects would be a pickle, which is never read."""
+    """Reject arrays of anything but plain numbers: Python objects would be a pickle, which is never read."""
     if dtype.kind not in KINDS or dtype.hasobject:
-        raise InputError(f"{what} must hold numbers. Got entries of type {dtype}.")
+        raise InputError(f"{what} must contain numbers. Got entries of type {dtype}.")

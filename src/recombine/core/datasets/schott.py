@@ -42,7 +42,7 @@ def schott(files: DataFiles, file: DataPath) -> Source:
 
     Args:
         files: Opens the files.
-        file: The path of any one of them; the others lie beside it.
+        file: The path of any one of them; the others are in the same folder.
     """
     match = NAME.fullmatch(Path(file).name)
     if match is None:

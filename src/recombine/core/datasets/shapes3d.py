@@ -90,7 +90,7 @@ class H5Rows(Rows):
 
         if not isinstance(file.get(self.name, getlink=True), h5py.HardLink):
             listed = ", ".join(map(str, file)) or "nothing"
-            raise InputError(f"{self.path} has no array {self.name!r} of its own. It has {listed}.")
+            raise InputError(f"{self.path} contains no array {self.name!r}. It contains {listed}.")
         found = file[self.name]
         if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
             raise InputError(f"{self.path}: {self.name!r} must be an array that lies in the file itself.")

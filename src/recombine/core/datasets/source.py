@@ -26,7 +26,7 @@ def _absolute(path: str | None) -> str | None:
     return None if path is None else str(Path(path).expanduser().absolute())
 
 
-# Where a file is does not name a run; the checksum of its content does.
+# The path of a file is not part of a run's identity; the checksum of its content is.
 DataPath = Annotated[str, AfterValidator(_absolute), NotIdentity()]
 OptionalDataPath = Annotated[str | None, AfterValidator(_absolute), NotIdentity()]
 
@@ -35,19 +35,19 @@ DATASETS = Family("data set", (DataFiles,))
 
 @dataclass(eq=False)
 class Source:
-    """Labelled pictures as a file has them, before factor values are chosen.
+    """Labelled pictures as stored in a file, before factor values are selected.
 
     Attributes:
         columns: Labels of every picture, by factor: values, texts, or positions where `factors` describes the factor.
-        rows: Pictures of chosen numbers, or all; a compressed file is read when this is called.
+        rows: Returns the pictures with given indices, or all; a compressed file is read when this is called.
         shape: (picture, …) of all pictures as they are stored.
         dtype: Of the stored numbers.
-        factors: What the layout knows about its factors. Columns of such factors are grid positions 0 … size−1.
-        channels: Where the colour channels are; None finds them by their number.
+        factors: The factors that the layout defines. Columns of such factors are grid positions 0 … size−1.
+        channels: Position of the colour channels; None determines it from their number.
         scale: Stored numbers are divided by this; None takes the largest value of the type.
-        is_test: Whether a picture belongs to the data set's own test part; None if it has none.
-        named: Whether the columns have names; otherwise they take those of the factors asked for, in order.
-        stream: All pictures in order, some at a time, for files that are packed; None if `rows` reads them in place.
+        is_test: Whether a picture belongs to the test part of the data set; None if there is no split.
+        named: Whether the columns have names; otherwise they take those of the requested factors, in order.
+        stream: Yields all pictures in order, some at a time, for compressed files; None if `rows` reads them in place.
     """
 
     columns: Columns
@@ -102,5 +102,5 @@ class Source:
 
 
 def rows_of(rows: Rows) -> Callable[[Chosen | None], Rows]:
-    """What `Source.rows` is for rows that are read where they lie."""
+    """`Source.rows` for rows that are read in place."""
     return lambda chosen: rows if chosen is None else ChosenRows(rows, chosen)

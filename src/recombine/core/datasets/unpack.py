@@ -19,9 +19,9 @@ from recombine.core.errors import InputError, StoreError
 
 
 def unpack(source: Source, target: Path) -> tuple[Path, Path]:
-    """Write all pictures, as they are stored, to `target` and their labels beside it; the paths are returned.
+    """Write all pictures, as they are stored, to `target` and their labels next to it, and return the paths.
 
-    Both files appear when they are complete. At no time are more than a few pictures in memory.
+    Both files appear only when they are complete. Only a few pictures are in memory at a time.
     """
     if target.suffix.lower() != ".npy":
         raise InputError(f"The unpacked copy is an .npy file. Got {target}.")

@@ -33,7 +33,7 @@ class OwnSplit(Holdout):
         """The hold-out of a scene; `test_cells` is true where it shows test pictures only, None if it has no split."""
         if test_cells is None:
             raise InputError(
-                "A hold-out of kind data needs data with a train/test split of their own, and this scene has none. "
+                "A hold-out of kind data needs a data set with a train/test split, but this scene has none. "
                 "Choose another kind, for example holdout.kind=random, or give the split of the pictures.",
                 "holdout.kind",
             )
@@ -47,6 +47,6 @@ class OwnSplit(Holdout):
 def data(space: FactorSpace) -> Holdout:
     """The cells that only the test part of the scene's data set shows. Test pictures of other cells are not trained on.
 
-    For scenes that are data sets with a split of their own.
+    For scenes that are data sets with a split.
     """
     return OwnSplit(space)

@@ -20,7 +20,7 @@ SHARE = 0.31  # diameter of a sprite of mean published scale, of the image's sid
 
 @SCENES.register("sprites")
 class Sprites(DrawnScene):
-    """Sprites with factors of their own, in colour (3, row, column); a later one hides those before it.
+    """Sprites, each with its own factors, in colour (3, row, column); a later one hides those before it.
 
     Sprite k may have the factors shape, x, y, size, colour or hue, followed by k: x1, hue1, x2, shape2, … They mean the
     same as in the scene `shapes`. Sprites stand side by side where their places are no factors.

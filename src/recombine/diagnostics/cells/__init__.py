@@ -1,1 +1,1 @@
-"""What the output for one cell is: right, a sum of memories, a copy, … Evidence and classes, cell by cell."""
+"""Classifies the output of every cell: right, a sum of memories, a copy, …, with the evidence for each class."""

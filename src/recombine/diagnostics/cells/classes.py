@@ -1,11 +1,11 @@
-"""A class for the output of every cell, by comparing what its explanations leave unexplained.
+"""The class of every cell's output, determined by comparing the residuals of several explanations.
 
     found = classify(evidence.unseen, evidence)
     found.classes                   # one CellClass per cell
-    found.options[i]                # between which an ambiguous cell could not decide
+    found.options[i]                # the classes that explain an ambiguous cell equally well
 
-Explanations are tried from the plainest to the most flexible; a flexible one is taken only where the plainer ones do
-not suffice. All comparisons are made on the same cell. What trained cells leave unexplained (noise, blur) is no
+Explanations are tried from the simplest to the most flexible; a flexible one is chosen only if simpler ones do not
+suffice. All comparisons are made within one cell. Residuals that trained cells show as well (noise, blur) are no
 evidence: twice their median residual is tolerated everywhere.
 """
 
@@ -25,7 +25,7 @@ LEAST = 2e-4  # residual, relative to the truth's energy, below which nothing is
 
 
 class CellClass(StrEnum):
-    """What the output for a cell is."""
+    """The class of a cell's output."""
 
     RIGHT = "right"
     STRENGTH = "wrong strength"
@@ -61,11 +61,11 @@ class Classes:
     """The classes of some cells.
 
     Attributes:
-        cells: Which.
-        classes: One each.
+        cells: Indices of the cells.
+        classes: One class per cell.
         options: For an ambiguous cell, the classes that explain it equally well; empty for the others.
-        values_right: Which factors have the right value in the output; None without truth.
-        wrong_axis, wrong_value: For a wrong value, and a copy that differs in one factor: which factor, and the index
+        values_right: Whether the output shows the right value of each factor; None without truth.
+        wrong_axis, wrong_value: For a wrong value, and for a copy that differs in one factor: the factor and the index
             of the value shown; −1 otherwise.
         memory: For a copy, the trained cell; −1 otherwise.
     """
@@ -140,7 +140,7 @@ class _Compared:
         return share * energy + 2 * self.floor
 
     def _suffices(self, left: np.ndarray, energy: np.ndarray, more: np.ndarray | float = 0.0) -> np.ndarray:
-        """Whether a plain explanation explains most of an output, and leaves little, or noise that no sum explains."""
+        """Whether a simple explanation explains most of an output and leaves little, or noise that no sum explains."""
         most = (left <= (1 - self.t.mostly) * energy) & (energy > LEAST * self.scale)
         noise = (left <= self.t.as_well * self.left[CellClass.SUM]) & (left <= self._tolerated(energy, self.t.right))
         return most & ((left <= self.t.right * energy + more) | noise)
@@ -175,16 +175,16 @@ class _Compared:
         self.instead_right = (truth.right > self.t.right * energy) & (memory.sum <= self.t.remains * truth.right)
 
     def _corrected(self, left: np.ndarray) -> np.ndarray:
-        """What is left beyond what trained cells leave."""
+        """The residual beyond that of trained cells."""
         return np.maximum(left - self.floor, 0) + LEAST * self.scale
 
     def _share(self, left: np.ndarray) -> np.ndarray:
-        """Share of what is not flat in an output that an explanation explains."""
+        """Share of the non-flat part of an output that an explanation explains."""
         rest = np.maximum(np.maximum(self.flat - self.floor, LEAST * self.scale), 1e-300)
         return np.clip(1 - np.maximum(np.minimum(left, self.flat) - self.floor, 0) / rest, 0, 1)
 
     def _explain_more(self, left: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Whether one explanation explains clearly more than another, with or without what trained cells leave."""
+        """Whether one explanation explains clearly more than another, with or without the residual of trained cells."""
         plain = [
             1 - np.minimum(x, self.flat) / np.maximum(np.maximum(self.flat, LEAST * self.scale), 1e-300)
             for x in (left, other)
@@ -197,7 +197,7 @@ class _Compared:
     def _unusual(self, left: np.ndarray, control: np.ndarray, trained: MemoryFit) -> Bool[np.ndarray, " cell"]:
         """Without truth: whether outputs are explained clearly better than the best quarter of trained ones.
 
-        Never, if that quarter is explained nearly completely: right outputs may be, too.
+        Always false if that quarter is explained almost completely, because right outputs may be explained as well.
         """
         shares = np.minimum(control / np.maximum(trained.flat, 1e-300), 1)
         usual = float(np.quantile(shares, 0.25))
@@ -219,7 +219,7 @@ class _Compared:
         return self.like_sums & self._explain_more(sums, form)
 
     def decide(self, row: int) -> tuple[CellClass, ...]:
-        """The class of one cell; several if they explain it equally well."""
+        """The class of one cell, or several classes that explain it equally well."""
         if self.right[row] and not (self.instead_right[row] and self.sums[row]):
             rival, margin = min(((c, float(m[row])) for c, m in self.margins.items()), key=lambda pair: pair[1])
             if margin > self.t.margin:
@@ -241,7 +241,7 @@ class _Compared:
         return int(self.single_cell[row] if self.enough[CellClass.COPY][row] else self.value_cell[row])
 
     def _exact(self, which: CellClass, row: int) -> bool:
-        """Whether a plain explanation leaves so little that no other is needed."""
+        """Whether the residual of a simple explanation is so small that no other is needed."""
         if which in (CellClass.MEAN, CellClass.BLANK):
             return False
         plain = which in (CellClass.VALUE, CellClass.OTHER)
@@ -253,7 +253,7 @@ class _Compared:
         return float(self._corrected(left)[row])
 
     def _plain(self, row: int) -> list[CellClass]:
-        """The plain explanations that suffice and explain about equally well, the best one first."""
+        """The simple explanations that suffice and are about equally good, best first."""
         found = [one for one, enough in self.enough.items() if enough[row]]
         if self.collapsed[row]:
             found.append(CellClass.MEAN)

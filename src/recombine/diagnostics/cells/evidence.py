@@ -1,8 +1,8 @@
-"""What explains the outputs for unseen cells, and for trained cells as if they were unseen.
+"""Explanations of the outputs for unseen cells, and for trained cells treated as if they were unseen.
 
 found = gather_evidence(outputs, space, trained=…, unseen=…, truth=images)
 found.unseen.memory.sum            # ‖output − best sum of memories‖², one per unseen cell
-found.control.truth.right          # ‖output − truth‖², one per trained cell looked at
+found.control.truth.right          # ‖output − truth‖², one per trained cell examined
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from recombine.diagnostics.cells.truth_fit import TruthFit, fit_truth, true_prod
 from recombine.diagnostics.model.truth import Truth, as_truth
 from recombine.diagnostics.numerics.grids import GridArray, as_rows
 
-MOST_CELLS = 1024  # unseen cells looked at; all of them up to 32 × 32
-MOST_CONTROLS = 128  # trained cells looked at as if unseen
+MOST_CELLS = 1024  # unseen cells examined; all of them up to 32 × 32
+MOST_CONTROLS = 128  # trained cells treated as if unseen
 MOST_POOL = 2048  # trained cells that memories are chosen from
 
 
 @dataclass(frozen=True, eq=False)
 class CellEvidence:
-    """What explains the outputs of some cells.
+    """Explanations of the outputs of some cells.
 
     Attributes:
-        cells: Which.
+        cells: Indices of the cells.
         at: Their grid positions.
-        memory: By trained outputs.
-        truth: By the truth; None without it.
+        memory: Explanations by trained outputs.
+        truth: Explanations by the truth; None without truth.
     """
 
     cells: Int[np.ndarray, " cell"]
@@ -53,13 +53,14 @@ class Evidence:
     Attributes:
         space: The factor space.
         trained_cells: Which cells are trained, over the grid.
-        unseen: Of the unseen cells, a seeded draw if there are more than `MOST_CELLS`.
-        control: Of trained cells as if they were unseen, drawn by seed: the hold-out's own shape is centred on each,
-            and the trained cells that it covers are no memories of it. Without truth it is placed so that each takes
-            the place of an unseen cell, drawn by seed: near the border of a hole, right outputs resemble memories.
+        unseen: Evidence on the unseen cells; on a random sample if there are more than `MOST_CELLS`.
+        control: Evidence on a random sample of trained cells, treated as if they were unseen: the shape of the hold-out
+            is centred on each of them, and the trained cells that it covers are not used as memories. Without truth,
+            the shape is placed so that each takes the position of a random unseen cell, because near the border of a
+            hole right outputs resemble memories.
         rendering: How the model renders trained cells; None without truth.
         flat: An orthonormal basis of the mean trained output and a constant.
-        drawn_from: How many unseen cells there are, if only a draw of them is looked at; None if all are.
+        drawn_from: Number of unseen cells, if only a sample of them is examined; None if all are.
     """
 
     space: FactorSpace
@@ -83,12 +84,12 @@ def gather_evidence(
     """Compare the outputs for unseen cells, and for some trained ones, with all explanations.
 
     Args:
-        outputs: What the model makes of every cell, (cell, …).
+        outputs: The model's output for every cell, (cell, …).
         space: The factor space.
         trained: Which cells were trained on; at least one.
-        unseen: Which cells were held out; at least one. Cells that are neither are left out.
-        truth: What the model should make of the cells, in the same shape.
-        seed: Of all draws.
+        unseen: Which cells were held out; at least one. Cells that are neither are ignored.
+        truth: The correct outputs, with the same shape.
+        seed: Seed of all random samples.
     """
     rows = as_rows(outputs, space)
     pool = _drawn(trained.nonzero()[:, 0], MOST_POOL, seed, "pool")
@@ -134,7 +135,7 @@ def gather_evidence(
 
 
 def _drawn(cells: Int[Tensor, " cell"], most: int, seed: int, what: str) -> Int[Tensor, " drawn"]:
-    """The cells, or a draw of them in ascending order if there are more than `most`."""
+    """The cells, or a random sample in ascending order if there are more than `most`."""
     if len(cells) <= most:
         return cells
     return cells[torch.randperm(len(cells), generator=generator(seed, what))[:most].sort().values]

@@ -1,11 +1,11 @@
-"""Which trained cells an unseen output may have been put together from.
+"""The trained cells from which an unseen output may have been composed.
 
 The *memories* of a cell are the trained cells that share at least one factor value with it, nearer relatives first:
 those that differ in fewer factors, and among these the ones fewer steps away. There is a budget per cell. With a single
 factor no two cells share a value: there, the nearer half of the trained cells are its relatives.
 
-A trained cell can be looked at as if it were unseen (`covered_by_hole`): the hold-out's own shape is centred on it, and
-the trained cells that it covers there do not count as memories.
+A trained cell can be treated as if it were unseen (`covered_by_hole`): the shape of the hold-out is centred on it, and
+the trained cells that it covers there are not used as memories.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Memories:
     """Trained cells for each of some cells, as columns of a pool of trained cells.
 
     Attributes:
-        column: Which of the pool, nearer relatives first; 0 where there are fewer.
-        exists: Whether there is one.
+        column: Indices into the pool, nearer relatives first; 0 as padding.
+        exists: False for padding.
     """
 
     column: Int[Tensor, "cell memory"]
@@ -62,10 +62,10 @@ def choose_memories(
     Args:
         space: The factor space.
         apart: Steps between the cells and the pool, see `steps_apart`.
-        allowed: Which of the pool may be taken.
-        likeness: How much of the cell's output each of the pool explains.
-        budget: How many to take at most. Two thirds are the nearest ones; the rest are those of the others that are
-            most like the output.
+        allowed: Which cells of the pool may be used.
+        likeness: The share of the cell's output that each cell of the pool explains.
+        budget: Largest number of memories. Two thirds are the nearest ones; the rest are those of the others that are
+            most similar to the output.
     """
     differing = (apart > 0).sum(-1)
     sizes = torch.tensor(space.shape, dtype=torch.float64)
@@ -81,9 +81,9 @@ def choose_strangers(
     *,
     seed: int,
 ) -> Memories:
-    """As many trained cells that are no relatives, drawn by seed.
+    """A random sample of as many trained cells that are not relatives.
 
-    Where memories had to be chosen, a third of the strangers are those most like the output, as it is with memories.
+    If memories had to be selected, a third of the strangers are those most similar to the output, as for memories.
     """
     order = torch.rand(allowed.shape, generator=generator(seed, "strangers"), dtype=torch.float64)
     most = int(counts.max())
@@ -126,7 +126,7 @@ def covered_by_hole(
     pool: Int[Tensor, "pool factor"],
     places: Int[Tensor, "cell factor"] | None = None,
 ) -> Bool[Tensor, "cell pool"]:
-    """Which cells of the pool the hold-out covers when it is moved onto each of some cells, clipped to the grid.
+    """The cells of the pool that the hold-out covers when it is moved onto each of some cells, clipped to the grid.
 
     The cell itself is always covered.
 
@@ -135,7 +135,7 @@ def covered_by_hole(
         unseen: The hold-out.
         cells: Positions of the cells.
         pool: Positions of the pool.
-        places: The place in the hold-out that comes to lie on each cell; its centre if not given.
+        places: The position within the hold-out that is moved onto each cell; by default its centre.
     """
     places = hole_centre(space, unseen).expand(len(cells), -1) if places is None else places
     there = pool[None] - cells[:, None] + places[:, None]

@@ -14,7 +14,7 @@ from recombine.diagnostics.cells.memories import Memories, choose_memories, choo
 from recombine.diagnostics.cells.nonnegative_sums import nonnegative_weights, sparse_weights, unexplained
 from recombine.diagnostics.cells.products import Products
 
-AS_WELL = 0.02  # share of an output's energy that a sparse sum may leave more than the best one
+AS_WELL = 0.02  # additional share of an output's energy that a sparse sum may leave unexplained
 NOTHING = 1e-12  # energy, relative to the largest, that is rounding error
 AT_ONCE = 256  # cells whose memories are compared together
 
@@ -24,16 +24,16 @@ class MemoryFit:
     """Residual energies ‖o − explanation‖² of some cells; ∞ where there is no memory.
 
     Attributes:
-        energy: Of `mean`: ‖o − μ‖², μ being the mean trained output.
+        energy: Of `mean`: ‖o − μ‖², where μ is the mean trained output.
         blank: Of the best constant.
-        flat: Of b·μ + c: what the following leave if they explain nothing.
+        flat: Of b·μ + c: the residual of the following if they explain nothing.
         single: Of a·o_r + b·μ + c with a ≥ 0, for the best trained cell r.
         sum: Of Σ w_r o_r + b·μ + c with w ≥ 0, over the cell's memories.
-        strangers: The same over as many trained cells that share no value; ∞ where there is none.
-        ghosts: Of a·t + Σ w_r o_r + b·μ + c with a, w ≥ 0, t being the truth; ∞ without truth.
-        ghost_truth: ‖a·t‖² there, its flat part taken out.
+        strangers: The same over as many trained cells that share no value; ∞ if there is none.
+        ghosts: Of a·t + Σ w_r o_r + b·μ + c with a, w ≥ 0, where t is the truth; ∞ without truth.
+        ghost_truth: ‖a·t‖² in that sum, without its flat part.
         single_cell, single_weight: r and a of `single`; −1 and 0 without one.
-        memory_cells, memory_weights: Those of `sum`, the largest weight first; −1 and 0 where there are fewer.
+        memory_cells, memory_weights: Those of `sum`, largest weight first; padded with −1 and 0.
     """
 
     energy: Float[np.ndarray, " cell"]
@@ -52,7 +52,7 @@ class MemoryFit:
 
 @dataclass(frozen=True, eq=False)
 class TrueProducts:
-    """Inner products of the truth t of some cells, everything flat taken out of both sides.
+    """Inner products of the truth t of some cells, with the flat parts of both sides removed.
 
     Attributes:
         energy: ‖t‖².
@@ -86,7 +86,7 @@ def fit_memories(
         cells: Numbers of the cells.
         allowed: Which of the pool each cell may use.
         truth: The truth's products with the outputs of the explained cells and of the pool.
-        seed: Of the draw of strangers.
+        seed: Seed of the sample of strangers.
     """
     raised = found.raised
     energy = raised.diagonal().clamp_min(0)
@@ -124,7 +124,7 @@ def _best_sum(raised: Tensor, looked: Tensor, pool: Tensor, cells: Tensor, memor
 
 
 def _single(energy: Tensor, cross: Tensor, own: Tensor, likeness: Tensor, allowed: Tensor) -> dict[str, Tensor]:
-    """The best trained output of any strength: what it leaves, which of the pool it is, and its weight."""
+    """The best single trained output at any strength: its residual, its index in the pool, and its weight."""
     explained, which = torch.where(allowed, likeness, 0.0).max(1)
     weight = torch.where(explained > 0, cross.gather(1, which[:, None]).squeeze(1) / own[which].clamp_min(1e-300), 0.0)
     left = torch.where(allowed.any(1), (energy - explained).clamp_min(0), torch.inf)
@@ -143,7 +143,7 @@ def _system(raised: Tensor, looked: Tensor, pool: Tensor, memories: Memories) ->
 def _sum(
     raised: Tensor, looked: Tensor, pool: Tensor, memories: Memories, *, sparse: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Weights of the best sum of each cell's memories, and what it leaves."""
+    """Weights of the best sum of each cell's memories, and its residual."""
     gram, cross, energy = _system(raised, looked, pool, memories)
     if memories.column.shape[1] == 0:
         return torch.zeros(len(looked), 0, dtype=torch.float64), torch.full_like(energy, torch.inf)
@@ -172,7 +172,7 @@ def _ghosts(
 
 
 def _join(parts: list[Tensor]) -> Tensor:
-    """Rows of all parts; narrower ones are filled up with −1 (cells) or 0 (weights)."""
+    """The rows of all parts; narrower ones are padded with −1 (cells) or 0 (weights)."""
     if parts[0].ndim == 1:
         return torch.cat(parts)
     width = max(part.shape[1] for part in parts)

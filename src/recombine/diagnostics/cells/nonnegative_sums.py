@@ -3,7 +3,7 @@
     weights = nonnegative_weights(gram, cross)             # min_w ‖b − Σ_k w_k a_k‖², w ≥ 0
     few = sparse_weights(gram, cross, energy, weights, slack=…)
 
-`gram` holds ⟨a_k, a_l⟩, `cross` ⟨a_k, b⟩ and `energy` ‖b‖². A vector a_k that is zero gets no weight.
+`gram` contains ⟨a_k, a_l⟩, `cross` ⟨a_k, b⟩ and `energy` ‖b‖². Zero vectors a_k have weight 0.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def nonnegative_weights(
 ) -> Float[Tensor, "target part"]:
     """The weights ≥ 0 that bring Σ_k w_k a_k closest to each target.
 
-    The active-set method of Lawson and Hanson, on triangular matrices with the same inner products. A small ridge makes
-    dependent vectors harmless.
+    Uses the active-set method of Lawson and Hanson on triangular matrices with the same inner products. A small ridge
+    term handles dependent vectors.
     """
     from scipy.optimize import nnls
 
@@ -55,10 +55,10 @@ def sparse_weights(
     *,
     slack: Float[Tensor, " target"],
 ) -> Float[Tensor, "target part"]:
-    """The fewest weights (at most six) that leave at most `slack` more unexplained than the given ones.
+    """The fewest weights (at most six) whose residual exceeds that of the given ones by at most `slack`.
 
-    Vectors are added one at a time, the one that explains most of the rest first. Where six do not suffice, the given
-    weights are returned.
+    Vectors are added one at a time, starting with the one that explains most of the residual. If six do not suffice,
+    the given weights are returned.
     """
     goal = unexplained(gram, cross, energy, weights) + slack
     found, open_ = weights.clone(), torch.ones(len(weights), dtype=torch.bool)

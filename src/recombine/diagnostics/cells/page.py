@@ -13,7 +13,7 @@ from recombine.diagnostics.page_content import Packer
 
 
 def memories_panel(part: PartResult, pack: Packer) -> dict[str, Any] | None:
-    """The classified unseen cells with their memories and weights; None if the files hold none.
+    """The classified unseen cells with their memories and weights; None if the files contain none.
 
     `words` are the distinct descriptions, and `word` is the index of each cell's description. Sums with fewer memories
     than others are padded with −1.

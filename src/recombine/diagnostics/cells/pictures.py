@@ -1,4 +1,4 @@
-"""Pictures of the evidence on a few cells: the best sum of memories, the memories themselves and what is left."""
+"""Pictures of the evidence on a few cells: the best sum of memories, the memories themselves, and the residual."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STRONGEST = 3  # memories shown of each cell
 def best_sums(
     rows: Shaped[Tensor, "grid number"], evidence: Evidence, chosen: Int[np.ndarray, " picture"]
 ) -> dict[str, np.ndarray]:
-    """Arrays for some of the unseen cells that were looked at, given by their place among these.
+    """Arrays for some of the examined unseen cells, given by their index among these.
 
     `sum` (picture, number), and `memories` (picture, memory, number) with `memory cells` and `memory weights`, the
     strongest ones. A cell without memories has NaN.
@@ -42,6 +42,6 @@ def best_sums(
 
 
 def _with_background(total: Tensor, output: Tensor, evidence: Evidence) -> Float[np.ndarray, " number"]:
-    """A sum of outputs, with as much of the mean output and of a constant as brings it closest to an output."""
+    """A sum of outputs, plus the multiple of the mean output and the constant that bring it closest to an output."""
     flat = evidence.flat
     return (total + flat @ (flat.T @ (output - total))).numpy()

@@ -1,7 +1,7 @@
-"""Inner products of outputs, from which every explanation by other outputs follows.
+"""Inner products of outputs, from which every explanation by other outputs can be computed.
 
-Outputs are taken relative to the mean trained output μ. *Flat* means b·μ + c for any b and c: that is taken out where
-images are added up, because two images added have twice the background.
+Outputs are taken relative to the mean trained output μ. *Flat* means b·μ + c for any b and c. The flat part is removed
+where images are added, because the sum of two images has twice the background.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Products:
 
     @property
     def raised(self) -> Float[Tensor, "cell cell"]:
-        """Inner products after everything flat was taken out."""
+        """Inner products without the flat parts."""
         return self.gram - self.along @ self.along.T
 
 

@@ -1,12 +1,12 @@
-"""How a model renders trained cells: in which contrast, and how blurred.
+"""How a model renders trained cells: its contrast and its blur.
 
     how = render_like(rows, truth, found, trained, shape)
     how(images)                     # true images as the model would render them, without their mean
 
 The truth t becomes μ + g·(t − mean trained truth), where μ is the mean trained output and g the median contrast of
-trained outputs. If that leaves more than 1 % of the truth's variance, and outputs are images, they may also be blurred:
-coarse and fine detail get gains of their own, the same in all directions, fitted to trained cells. What a model does to
-every cell says nothing about what it does to unseen ones. A filter with a direction is no blur: one that keeps only
+trained outputs. If that leaves more than 1 % of the truth's variance, and outputs are images, a blur is fitted as well:
+coarse and fine detail have separate gains, the same in all directions, fitted to trained cells. Whatever a model does
+to every cell says nothing about unseen cells. A filter with a preferred direction is not a blur: one that keeps only
 what is constant along the rows or the columns turns a spot into the sum of two stripes.
 """
 
@@ -35,16 +35,16 @@ class Rendering:
 
     Attributes:
         gain: g, the median contrast of trained outputs.
-        transfer: The gain of each spatial frequency of an image, which depends on its length alone; None where g alone
-            is used.
+        transfer: The gain of each spatial frequency of an image, which depends only on its magnitude; None if only g is
+            used.
         shape: The shape of one output.
         mean: The truth's mean over trained cells.
         error: Squared error over the truth's variance, both summed over trained cells.
         median_error: Median over trained cells of the squared error, over the truth's mean variance.
-        contrast_error: The same as `error` after the truth was brought to the model's contrast and mean.
+        contrast_error: The same as `error` after adjusting the truth to the model's contrast and mean.
         rendered_error: The same after rendering, over the variance of the rendered truth.
-        residual: Median squared distance of trained outputs from the rendered truth: what a right output of this model
-            leaves unexplained.
+        residual: Median squared distance of trained outputs from the rendered truth: the residual of a right output of
+            this model.
     """
 
     gain: float
@@ -128,8 +128,8 @@ def _transfer(
 ) -> Tensor:
     """The gain of each spatial frequency that brings the truth closest to trained outputs.
 
-    It is the same for all channels and for frequencies of the same length (in steps of one period per image), so that
-    it blurs in all directions alike.
+    It is the same for all channels and for frequencies of the same magnitude (in steps of one period per image), so
+    that it blurs equally in all directions.
     """
     down, across = _frequencies(shape)
     length = ((down.square() + across.square()).sqrt() * 2 * max(shape[-2:])).round().long()
@@ -153,7 +153,7 @@ def _frequencies(shape: tuple[int, ...]) -> tuple[Float[Tensor, "row column"], F
 
 
 def _spectra(images: Float[Tensor, "cell number"], shape: tuple[int, ...]) -> Float[Tensor, "cell ..."]:
-    """Cosine transforms: a symmetric blur multiplies them, if images go on as in a mirror beyond their border."""
+    """Cosine transforms. A symmetric blur multiplies them, if images are mirrored beyond their border."""
     from scipy.fft import dctn
 
     return torch.from_numpy(dctn(images.reshape(len(images), *shape).numpy(), axes=(-2, -1), norm="ortho"))

@@ -1,4 +1,4 @@
-"""The thresholds of cell classes and verdicts, each stated once."""
+"""The thresholds of cell classes and verdicts."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What the numbers are compared with. Energies are squared norms, relative to what is named.
+    """The thresholds. Energies are squared norms, relative to the quantity that is named.
 
     Attributes:
-        right: Largest residual of an output that is right, a copy, or has the right form, relative to the truth's (or
-            the output's own) energy around the mean. To it, twice the median residual of trained cells is added.
+        right: Largest residual of an output that is right, a copy, or has the right form, relative to the energy of
+            the truth (or of the output) around the mean. Twice the median residual of trained cells is added to it.
         exact: Residual below which a copy, a wrong value or the right form is preferred to any sum.
         blur: The same, times the median residual of trained cells, for a wrong value and (times the square of the
             strength) for the right form.
-        margin: How far beyond the middle between two images an output must lie to be told from the other.
-        as_well: Two explanations explain equally well if their residuals differ by less than this factor.
+        margin: Smallest distance from the midpoint between two images at which an output is assigned to one of them.
+        as_well: Two explanations are equally good if their residuals differ by less than this factor.
         mostly: Smallest share of an output that a sum of memories must explain.
-        clearly: By how much that share must exceed the truth's, and the share of unrelated trained outputs.
-        remains: Or how small a part of what those leave unexplained it may leave.
+        clearly: Smallest difference between that share and those of the truth and of unrelated trained outputs.
+        remains: Alternatively, largest ratio of its residual to theirs.
         learnt: Largest relative error on trained cells, and the smallest share of them that must be right.
         composes: Largest share of unseen cells that are not right, relative to trained cells.
         partly: Smallest share of unseen cells that must be right.
-        majority: Smallest share of the wrong cells that a way of failing must account for.
-        excess: By how much that share must exceed the one of trained cells as if unseen.
-        structure: The same without truth, where copies count as sums, too.
-        factor_fails: Largest share of unseen cells whose value of a factor is right, for the factor to fail.
-        scale: Largest error, relative, that remains after changing contrast and offset, to call scales different.
-        fewest: Fewest unseen cells.
+        majority: Smallest share of the wrong cells that a failure mode must account for.
+        excess: Smallest difference between that share and the one among trained cells treated as if unseen.
+        structure: The same without truth, where copies count as sums.
+        factor_fails: Largest share of unseen cells with the right value of a factor for which the factor fails.
+        scale: Largest relative error, after adjusting contrast and offset, for which scales count as different.
+        fewest: Smallest number of unseen cells.
     """
 
     right: float = 0.1

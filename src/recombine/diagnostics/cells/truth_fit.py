@@ -1,7 +1,7 @@
-"""How well the truth explains the output for a cell: as it is, in another strength, or with another factor value.
+"""How well the truth explains the output of a cell: unchanged, at another strength, or with another factor value.
 
-The truth is first rendered as the model renders trained cells (`rendering`): a model that makes everything fainter or
-blurred is no worse for it.
+The truth is first rendered as the model renders trained cells (`rendering`), so that a model that draws everything
+fainter or blurred is not penalized.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from recombine.diagnostics.model.truth import Truth
 from recombine.diagnostics.numerics.grids import cells_per_block
 
 MOST_COMPARED = 2048  # cells of a grid up to which each output is compared with the truth of every cell
-SHOWN = 0.1  # share of an output that the truth must explain, with one value replaced, for that value to be read
-CERTAIN = 0.9  # share from which the truth of another cell tells all values
+SHOWN = 0.1  # share of an output that the truth with one value replaced must explain for that value to count as shown
+CERTAIN = 0.9  # share from which the truth of another cell determines all values
 
 
 @dataclass(frozen=True, eq=False)
 class TruthFit:
-    """Residual energies ‖o − explanation‖² of some cells, the truth being as the model renders it.
+    """Residual energies ‖o − explanation‖² of some cells. The truth is as the model renders it.
 
     Attributes:
         energy: ‖t − μ‖², for comparison.
-        error: ‖o − t‖² / ‖t − mean truth‖² with the truth as it was given: relative error.
+        error: Relative error ‖o − t‖² / ‖t − mean truth‖², with the truth as it was given.
         spread: ‖t − mean truth‖².
         right: Of t.
         form: Of a·t + b·μ + c with a ≥ 0.
@@ -189,7 +189,7 @@ def _elsewhere(distance: Tensor, here: Tensor, wanted: Tensor, everywhere: bool)
 def _cross(
     outputs: Tensor, truth: Truth, found: Products, how: Rendering, wanted: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Products of outputs with the rendered truth of some cells; its energy; its part along what is flat."""
+    """Products of outputs with the rendered truth of some cells; its energy; its flat part."""
     cross = torch.empty(len(outputs), len(wanted), dtype=torch.float64)
     own = torch.empty(len(wanted), dtype=torch.float64)
     along = torch.empty(len(wanted), found.flat.shape[1], dtype=torch.float64)
@@ -234,9 +234,9 @@ def _read(
 ) -> Int[Tensor, "cell factor"]:
     """The value of each factor that an output shows.
 
-    Compared are the true images with all values of that factor, the others being right: by distance, and up to
-    strength. If either way finds the right value, that is the one shown. But where the truth of some other cell
-    explains nine tenths of the output, or twice as much as all of these, its value counts.
+    The output is compared with the true images for all values of that factor, with the other factors right, both by
+    distance and up to strength. If either comparison finds the right value, it is the one shown. If the truth of some
+    other cell explains nine tenths of the output, or twice as much as all of these, its value is used instead.
     """
     row = torch.arange(len(at))
     shown = torch.full(at.shape, -1)

@@ -1,1 +1,1 @@
-"""A model seen from the factors: its layers, its outputs over the grid, the truth."""
+"""A model as a function of factors: its layers, its outputs over the grid, the truth."""

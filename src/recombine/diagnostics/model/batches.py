@@ -1,4 +1,4 @@
-"""How many codes a model takes at once: some have fixed buffers, a limit of their own, or too little memory."""
+"""The batch size that a model accepts: some have fixed buffers, a built-in limit, or too little memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ FEWEST = 3  # which `examine` has tried
 
 
 def refused_batch(subject: Subject) -> tuple[int, str] | None:
-    """The largest batch that the model takes and why it refuses more; None if it takes as many as are given to it.
+    """The largest batch that the model accepts and why it rejects larger ones; None if it accepts all.
 
-    Batches are tried from the largest one that will be used on, each half as large as the one before.
+    Batch sizes are tried from the largest one that will be used, halving each time.
     """
     count = min(subject.cells_within(), len(subject.cells))
     reason = ""
@@ -28,7 +28,7 @@ def refused_batch(subject: Subject) -> tuple[int, str] | None:
 
 
 def _problem(subject: Subject, count: int) -> str:
-    """Why a batch of codes is refused; empty if it is not."""
+    """Why the model rejects a batch of codes; empty if it does not."""
     values = subject.values(subject.some_cells(count))
     try:
         with torch.no_grad():

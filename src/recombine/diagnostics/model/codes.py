@@ -1,10 +1,10 @@
-"""Codes of any structure: tuples, mappings, labels and noise, seen as one tensor per cell.
+"""Codes of any structure (tuples, mappings, labels, noise), represented as one tensor per cell.
 
     model, encode = as_tensors(generator, space, lambda values: (noise.expand(len(values), -1), code(values)))
-    encode(values)          # (cell, …): what differs between cells
+    encode(values)          # (cell, …): the entries that differ between cells
     model(encode(values))   # calls generator(noise, code) and selects its output
 
-A code that is a tensor, for a model that returns one, stays as it is.
+If the code is a tensor and the model returns a tensor, both stay unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Encode = Callable[[Tensor], Any]
 
 
 def named_encoding(name: str, space: FactorSpace) -> Encode:
-    """An input by its name: "labels" (whole numbers (cell, factor) from 0), "values", or the kind of an encoding."""
+    """An input by its name: "labels" (integers (cell, factor) from 0), "values", or the kind of an encoding."""
     if name == LABELS:
         return lambda values: labels_of(space, values)
     if name == VALUES:
@@ -43,10 +43,10 @@ class Leaf:
     """One tensor of a code.
 
     Attributes:
-        path: Where it stands: keys and positions, from the outermost.
-        shape: Of one cell.
-        dtype: Its own.
-        shared: Its content, if all cells share it: it was expanded over them, as fixed noise is.
+        path: Its position in the structure: keys and indices, from the outermost.
+        shape: Shape for one cell.
+        dtype: Its type.
+        shared: Its content, if all cells share it because it was expanded over them, like fixed noise.
     """
 
     path: tuple[Key, ...]
@@ -57,7 +57,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Structure:
-    """The structure of a code: how many tensors, in which tuples and mappings, and which of them differ by cell."""
+    """The structure of a code: its tensors, their tuples and mappings, and which of them differ between cells."""
 
     form: Any  # tuples, lists and mappings with the numbers of leaves in them
     leaves: tuple[Leaf, ...]
@@ -68,11 +68,11 @@ class Structure:
 
     @property
     def integers(self) -> torch.dtype | None:
-        """The type of a leaf that differs by cell and has no derivative; None if there is none."""
+        """The type of a leaf that differs between cells and has no derivative; None if there is none."""
         return next((leaf.dtype for leaf in self.varying if not leaf.dtype.is_floating_point), None)
 
     def flat(self, code: Any) -> Shaped[Tensor, "cell ..."]:
-        """What differs between cells: the one tensor that does as it is, or all of them side by side."""
+        """The entries that differ between cells: the only such tensor unchanged, or all of them concatenated."""
         parts = [_at(code, leaf.path) for leaf in self.varying]
         if len(parts) == 1:
             return parts[0]
@@ -81,7 +81,7 @@ class Structure:
         return torch.cat([part.reshape(len(part), -1).to(dtype) for part in parts], -1)
 
     def code(self, flat: Shaped[Tensor, "cell ..."]) -> Any:
-        """The code again."""
+        """Rebuild the code."""
         tensors: list[Tensor] = []
         start = 0
         for leaf in self.leaves:
@@ -103,7 +103,8 @@ def structure_of(code: Any, count: int) -> Structure:
     """The structure of a code for `count` cells, at least two.
 
     Raises:
-        InputError: if it holds something else than tensors with one entry per cell, or nothing that differs by cell.
+        InputError: if it contains anything other than tensors with one entry per cell, or nothing that differs between
+            cells.
     """
     leaves: list[Leaf] = []
 
@@ -144,14 +145,14 @@ def _filled(form: Any, tensors: Sequence[Tensor]) -> Any:
 
 @dataclass(frozen=True)
 class TensorModel:
-    """A model seen as a function from one tensor per cell to one tensor. Its layers are those of `model`.
+    """A model as a function from one tensor per cell to one tensor. Its layers are those of `model`.
 
     Attributes:
-        model: What is called.
-        structure: Of the codes that it takes.
-        output: Which part of what it returns.
-        noise_seed: Torch's seed at every call, which fixes the noise that a model draws itself; None to leave it.
-        most_cells: How many codes it takes at once; None if it did not refuse any number.
+        model: The model that is called.
+        structure: The structure of its codes.
+        output: The part of its return value that is the output.
+        noise_seed: Torch's seed at every call, which fixes noise that the model draws itself; None to leave it.
+        most_cells: Largest batch that it accepts; None if it did not reject any.
     """
 
     model: Callable[..., Any]
@@ -168,7 +169,7 @@ class TensorModel:
 
 @dataclass(frozen=True)
 class TensorEncode:
-    """An encoding seen as a function from factor values to one tensor per cell."""
+    """An encoding as a function from factor values to one tensor per cell."""
 
     encode: Encode
     structure: Structure
@@ -176,7 +177,7 @@ class TensorEncode:
 
     @property
     def code_dtype(self) -> torch.dtype | None:
-        """The type of what differs between cells, if it has no derivative."""
+        """The type of the entries that differ between cells, if it has no derivative."""
         return self.structure.integers
 
     def __call__(self, values: Float[Tensor, "cell factor"]) -> Shaped[Tensor, "cell ..."]:
@@ -187,17 +188,17 @@ class TensorEncode:
 
 @dataclass(frozen=True)
 class Given:
-    """A model, its encoding and how it is called, as a user gave them.
+    """A model, its encoding and its calling convention, as passed by the user.
 
     Attributes:
         model: The model, adapted or not.
         space: The factor space.
         encode: Factor values → code of any structure, its name, or None for the values themselves.
-        output: Which part of what the model returns.
+        output: The part of the model's return value that is the output.
         values: Factor values of a few cells that exist.
-        seed: Of the noise.
-        several: Whether several draws are made, so that noise that the model draws itself has to be fixed.
-        most_cells: How many codes the model takes at once, if it refuses more.
+        seed: Seed of the noise.
+        several: Whether there are several draws, so that noise that the model draws itself has to be fixed.
+        most_cells: Largest batch that the model accepts, if it rejects larger ones.
     """
 
     model: Any
@@ -210,7 +211,7 @@ class Given:
     most_cells: int | None = None
 
     def draw(self, number: int = 0) -> tuple[Any, Encode | None]:
-        """Model and encoding as functions of tensors, with one draw of the noise; as given if they are such."""
+        """Model and encoding as functions of tensors, with one draw of the noise; unchanged if they already are."""
         model, output = self.model, self.output
         encode = named_encoding(self.encode, self.space) if isinstance(self.encode, str) else self.encode
         if isinstance(model, Adapted):
@@ -232,7 +233,7 @@ def _same(values: Tensor) -> Tensor:
 
 
 def _arguments(adapted: Adapted, encode: Encode | None) -> Encode:
-    """What an adapted model gives to its own model for factor values."""
+    """The arguments that an adapted model passes to its inner model for factor values."""
     return lambda values: adapted.arguments(values if encode is None else encode(values), values)
 
 

@@ -1,9 +1,9 @@
-"""Activations of whole layers over the whole grid, once each, within a budget of memory.
+"""Activations of whole layers over the whole grid, computed once each within a memory limit.
 
     for name, found in stream(subject, memory=2**30):       # as few passes through the model as the memory allows
         found.rows                                           # (cell, unit)
 
-A layer that does not fit is represented by a seeded draw of its units, and says so.
+A layer that does not fit is represented by a random sample of its units, which `drawn` records.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class LayerRows:
     """One layer over the grid.
 
     Attributes:
-        rows: One per cell, 0 where a cell does not exist; units in memory order, those of "out" in their own.
-        units: How many units the layer has.
-        drawn: Which of them these are, ascending; None for all.
+        rows: One per cell, 0 for cells that do not exist. Units are in memory order, except those of "out".
+        units: Number of units of the layer.
+        drawn: Indices of the sampled units, ascending; None for all.
     """
 
     rows: Shaped[Tensor, "cell unit"]
@@ -38,7 +38,7 @@ class LayerRows:
 
 
 def draw_units(subject: Subject, name: str, memory: int, seed: int) -> Int[Tensor, " unit"] | None:
-    """Which units of a layer fit into `memory` over the whole grid: None for all, else a seeded draw."""
+    """The units of a layer that fit into `memory` over the whole grid: None for all, or a random sample."""
     units = subject.layers[name].units
     fitting = max(1, memory // (len(subject.space) * subject.dtype.itemsize))
     if units <= fitting:

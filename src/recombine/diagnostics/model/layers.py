@@ -1,15 +1,15 @@
-"""The layers of any model, seen from the factors: factor values → code → activations.
+"""The layers of any model as functions of the factors: factor values → code → activations.
 
-    with observing(model):                                   # eval mode; everything is put back afterwards
+    with observing(model):                                   # eval mode; the state is restored afterwards
         subject = examine(model, space, encode)              # default: after every nonlinearity, "in" and "out"
         subject.activations(subject.values(cells))           # {"in": (cell, …), "layers.1.act": …, "out": …}
     examine(model, space, encode, layers=["layers.*.act", "out"])
 
 A layer is chosen by the dotted name of its module (as in `named_modules()`), by a shell pattern over these names, or
 as "in" (the code) and "out" (the model's output). A module called several times in one pass is a layer at each call:
-`act`, `act#2`, … A callable that is no module has "in" and "out" only; a bound method (`vae.decode`) counts as its
-module. Nonlinearities written as functions (`F.relu`) are no modules and can only be reached through one. A scripted
-module (`torch.jit.script`) counts as a callable: it has no hooks.
+`act`, `act#2`, … A callable that is not a module has only "in" and "out"; a bound method (`vae.decode`) is treated as
+its module. Nonlinearities written as functions (`F.relu`) are not modules, so only the modules around them are visible.
+A scripted module (`torch.jit.script`) is treated as a callable, because it has no hooks.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from recombine.models.adapted import not_a_tensor
 
 IN, OUT = "in", "out"
 SEVERAL = " For several arguments it returns a tuple, for keywords a mapping; recombine.adapt adds noise."
-MEMORY = 2**25  # bytes of activations in one pass: more makes no model faster and leaves the processor's cache
+MEMORY = 2**25  # bytes of activations in one pass: more is not faster, and exceeds the processor's cache
 MOST_CELLS = 1024
 
 
 def batch_limit(model: Model) -> int | None:
-    """How many codes a model takes at once, if it is known to refuse more."""
+    """The largest batch that a model accepts, if it is known to reject larger ones."""
     return getattr(model, "most_cells", None) if isinstance(model, TensorModel) else None
 
 
 def hooked(model: Model) -> nn.Module | None:
-    """The module whose inner layers can be seen; None for a callable, and for a scripted module, which has no hooks."""
+    """The module whose inner layers are visible; None for a callable or a scripted module, which has no hooks."""
     module = module_of(model)
     return None if isinstance(module, torch.jit.ScriptModule) else module
 
@@ -58,9 +58,9 @@ class Layer:
     Attributes:
         name: "in", "out", a module's dotted name, or `name#2` for its second call.
         shape: Shape of one cell's activation.
-        batch_axis: Where the cells are in the tensor the module returns (0, or 1 for sequence-first modules).
+        batch_axis: The axis of cells in the tensor that the module returns (0, or 1 for sequence-first modules).
         memory_order: The axes of `shape` from the outermost to the innermost in memory.
-        copied: The model changes this tensor in place later on, so that it has to be copied when seen.
+        copied: Whether the model changes this tensor in place later, so that it has to be copied.
     """
 
     name: str
@@ -77,21 +77,21 @@ class Layer:
         return seen.movedim(self.batch_axis, 0)
 
     def rows(self, seen: Tensor) -> Shaped[Tensor, "cell unit"]:
-        """One row per cell. Units come in the order of memory, which avoids a copy and is the same for every batch."""
+        """One row per cell. Units are in memory order, which avoids a copy and is the same for every batch."""
         return rows_of(self.cells_first(seen).permute(0, *(a + 1 for a in self.memory_order)))
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model, its code and its chosen layers: everything the diagnostics need to look at it. Made by `examine`.
+    """A model, its code and its selected layers. Created by `examine`.
 
     Attributes:
-        model, space, encode: What was given.
+        model, space, encode: The arguments of `examine`.
         layers: The chosen layers by name, in the order in which the model computes them.
-        dtype: The precision in which factor values are given to `encode`.
-        device: Where the model is.
-        code_dtype: What `encode` returns; not a floating-point type for models that take integers.
-        bytes_per_cell: Memory of all activations one cell makes, chosen or not.
+        dtype: The precision of the factor values that are passed to `encode`.
+        device: The device of the model.
+        code_dtype: The type that `encode` returns; not a floating-point type for models that take integers.
+        bytes_per_cell: Memory of all activations of one cell, selected or not.
         cells: The cells that exist, ascending. The model is never run on others.
     """
 
@@ -121,7 +121,7 @@ class Subject:
         return len(self.cells) == len(self.space)
 
     def some_cells(self, count: int) -> Int[Tensor, " cell"]:
-        """As many cells that exist, spread over the grid; repeated if there are fewer."""
+        """`count` existing cells, spread over the grid; repeated if there are fewer."""
         return spread_cells(self.cells, count)
 
     @property
@@ -137,7 +137,7 @@ class Subject:
         return max(1, sum(layer.units for layer in self.layers.values()) * self.dtype.itemsize)
 
     def cells_within(self, memory: int = MEMORY) -> int:
-        """How many cells can go through the model at once with `memory` bytes of activations; at least one."""
+        """The number of cells per forward pass for `memory` bytes of activations; at least one."""
         most = batch_limit(self.model) or MOST_CELLS
         return max(1, min(most, MOST_CELLS, memory // max(1, self.bytes_per_cell)))
 
@@ -146,7 +146,7 @@ class Subject:
         return grid_values(self.space, cells, self.dtype).to(self.device)
 
     def code(self, values: Float[Tensor, "cell factor"]) -> Shaped[Tensor, "cell ..."]:
-        """What the model is given for factor values."""
+        """The codes of factor values."""
         return _encoded(self.encode, values, self._weights_dtype)
 
     def activations(self, values: Float[Tensor, "cell factor"]) -> dict[str, Shaped[Tensor, "cell ..."]]:
@@ -158,7 +158,7 @@ class Subject:
         return {name: self.layers[name].rows(seen) for name, seen in self._seen(values).items()}
 
     def output(self, values: Float[Tensor, "cell factor"]) -> Shaped[Tensor, "cell ..."]:
-        """The model's output alone, as it comes."""
+        """The model's output alone, unchanged."""
         return self.model(self.code(values).clone())
 
     def check_finite(self, rows: dict[str, Shaped[Tensor, "cell unit"]], values: Float[Tensor, "cell factor"]) -> None:
@@ -195,7 +195,7 @@ def grid_values(space: FactorSpace, cells: Int[Tensor, " cell"], dtype: torch.dt
 
 
 def precision_of(model: Model) -> tuple[torch.dtype | None, torch.dtype, torch.device]:
-    """The type of a model's weights (None if it has none), that in which it is given factor values, and its device."""
+    """The type of a model's weights (None if it has none), the type of its factor values, and its device."""
     module = module_of(model)
     tensors = [] if module is None else [t for t in [*module.parameters(), *module.buffers()] if t.is_floating_point()]
     weights = tensors[0].dtype if tensors else None
@@ -206,7 +206,7 @@ def precision_of(model: Model) -> tuple[torch.dtype | None, torch.dtype, torch.d
 
 
 def spread_cells(cells: Int[Tensor, " cell"], count: int) -> Int[Tensor, " some"]:
-    """As many of the cells, spread evenly; repeated if there are fewer."""
+    """`count` of the cells, spread evenly; repeated if there are fewer."""
     return cells[torch.linspace(0, len(cells) - 1, count).long()]
 
 
@@ -233,8 +233,8 @@ def examine(
         available: True at the cells that exist, over the grid; None for all.
 
     Raises:
-        InputError: if a name or pattern fits no layer, if the model does not run on the codes, or if its output is
-            no tensor with one entry per cell.
+        InputError: if a name or pattern matches no layer, if the model does not run on the codes, or if its output is
+            not a tensor with one entry per cell.
     """
     if not callable(model):
         raise InputError(f"A model is an nn.Module or a function of the code. Got {type(model).__name__}.")
@@ -263,7 +263,7 @@ def examine(
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Which names to watch, and which of them must turn up because they were asked for by name."""
+    """The names to watch, and those of them that must occur because they were requested by name."""
 
     names: dict[str, bool]
     asked: tuple[str, ...]
@@ -287,7 +287,9 @@ def _chosen(module: nn.Module | None, layers: str | Sequence[str] | None) -> _Ch
         plain = name if name in known else name.partition(CALL)[0]
         fits = [plain] if plain in known else [n for n in known if fnmatchcase(n, plain)]
         if not fits:
-            hint = " A callable that is no nn.Module, or a scripted one, has these only." if module is None else ""
+            hint = (
+                " A callable that is not an nn.Module, or a scripted module, has only these." if module is None else ""
+            )
             raise InputError(unknown_layer(name, known) + hint)
         for n in fits:
             names[n] = names.get(n, False) or plain in known
@@ -296,7 +298,7 @@ def _chosen(module: nn.Module | None, layers: str | Sequence[str] | None) -> _Ch
 
 @dataclass(frozen=True)
 class _Trial:
-    """What one forward pass showed: activations, which of them changed in place afterwards, bytes in all."""
+    """The result of one forward pass: activations, those that were changed in place afterwards, and total bytes."""
 
     seen: dict[str, Tensor]
     changed: set[str]
@@ -350,7 +352,7 @@ def _trial(
 
 
 def _watcher(made: list[int], versions: dict[str, int], seen: dict[str, Tensor]):
-    """A hook that notes how much memory outputs take and how often captured tensors had been written to by then."""
+    """A hook that records the memory of outputs and how often captured tensors were written to."""
 
     def hook(module: nn.Module, _inputs: tuple[Any, ...], output: Any) -> None:
         if isinstance(output, Tensor) and not list(module.children()):
@@ -408,14 +410,14 @@ def _described(few: _Trial, more: _Trial, chosen: _Chosen) -> dict[str, Layer]:
 
 
 def _wanted(name: str, plain: str, chosen: _Chosen) -> bool:
-    """All calls of a module chosen by its name or pattern, or the one call that was asked for."""
+    """All calls of a module that was selected by its name or pattern, or the one call that was requested."""
     if not chosen.asked or name in (IN, OUT):
         return True
     return any(name == a or fnmatchcase(name, a) or a == plain or fnmatchcase(plain, a) for a in chosen.asked)
 
 
 def _batch_axis(few: tuple[int, ...], more: tuple[int, ...]) -> int | None:
-    """Which axis counts the cells: the one that is 2 long for two cells and 3 for three."""
+    """The axis of the cells: the one with length 2 for two cells and length 3 for three."""
     if len(few) != len(more):
         return None
     changing = [axis for axis, sizes in enumerate(zip(few, more)) if sizes[0] != sizes[1]]

@@ -1,10 +1,10 @@
-"""Look at a model without leaving a trace.
+"""Run a model and restore its state afterwards.
 
-with observing(model, encode, target):     # eval mode; everything is put back afterwards
-    model(code)
+    with observing(model, encode, target):     # eval mode; the state is restored afterwards
+        model(code)
 
-Every module that takes part is looked after: the model itself, the owner of a bound method, and the modules that a
-function or an object reaches by its closure, its defaults, the globals it names or its attributes.
+This covers every module that takes part: the model itself, the owner of a bound method, and the modules that a function
+or an object reaches through its closure, its defaults, the globals it uses or its attributes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from recombine.diagnostics.model.codes import TensorModel
 from recombine.models.evaluation_mode import evaluation_mode
 
 Model = nn.Module | Callable[[Tensor], Any]
-DEEPEST = 4  # functions within functions; what lies deeper is hardly meant to be diagnosed
+DEEPEST = 4  # nesting of functions; deeper modules are hardly part of the diagnosed model
 
 
 def module_of(model: Model) -> nn.Module | None:
@@ -80,18 +80,18 @@ def _is_filled(cell: Any) -> bool:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Names a function uses, also in the functions it defines."""
+    """Names that a function uses, including those in functions that it defines."""
     inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*inner)
 
 
 @contextmanager
 def observing(*things: Any) -> Iterator[None]:
-    """Look at a model (and its encoding and target) without leaving a trace.
+    """Run a model (and its encoding and target) and restore its state afterwards.
 
-    Inside the block all modules that take part are in eval mode. Afterwards, also after an exception, their train/eval
-    modes, buffers (running means, counters), plain attributes (a cached activation) and torch's random state are what
-    they were, and no hook or gradient is left behind.
+    Inside the block, all modules that take part are in eval mode. Afterwards, even after an exception, their train/eval
+    modes, buffers (running means, counters), plain attributes (a cached activation) and torch's random state are
+    restored, and no hook or gradient remains.
     """
     modules = modules_reached(*things)
     before = [_Before(module) for module in modules]
@@ -109,10 +109,10 @@ def observing(*things: Any) -> Iterator[None]:
 
 @contextmanager
 def keeping_weights(*things: Any) -> Iterator[None]:
-    """Put the weights of all modules that take part back to what they were, also after an exception.
+    """Restore the weights of all modules that take part, even after an exception.
 
     Raises:
-        InputError: if the model changed them itself, because what was computed is then of several models.
+        InputError: if the model changed them itself, because the results would then mix several models.
     """
     weights = [(name, p) for m in modules_reached(*things) for name, p in m.named_parameters(recurse=False)]
     before = [(name, p, p.detach().clone()) for name, p in weights]
@@ -139,7 +139,7 @@ def _same(tensor: Tensor, content: Tensor) -> bool:
 
 
 class _Before:
-    """What one module was like."""
+    """The state of one module."""
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
@@ -167,7 +167,7 @@ class _Before:
 
 
 def _restore(tensor: Tensor, content: Tensor) -> None:
-    """Put the content back, and cut off the graph that writing in place has hung on a tensor without one."""
+    """Restore the content, and remove the graph that an in-place operation attached to a tensor without one."""
     if tensor.grad_fn is not None and not tensor._is_view():
         tensor.detach_()
     if not torch.equal(tensor, content):

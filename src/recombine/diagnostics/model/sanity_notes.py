@@ -1,4 +1,4 @@
-"""What a reader should know of a model before trusting its numbers; found by running a few cells."""
+"""Notes on a model that a reader should know before trusting its numbers, found by running a few cells."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from recombine.diagnostics.model.layers import IN, OUT, Subject
 from recombine.diagnostics.model.observing import modules_reached
 from recombine.diagnostics.model.wrapping import hint_for_wrapped
 
-SAME = 1e-3  # difference, relative to the largest output, that rounding may make
+SAME = 1e-3  # largest difference, relative to the largest output, that counts as rounding
 
 
 def sanity_notes(subject: Subject, layers: Sequence[str] | None) -> list[str]:
-    """What makes the numbers doubtful or fewer than expected, found by running a few cells in three ways."""
+    """Reasons to doubt the numbers, or for missing ones, found by running a few cells in three ways."""
     notes = []
     hint = hint_for_wrapped(subject)
     if hint is not None:

@@ -1,7 +1,7 @@
-"""What a model should make of every cell: from a scene, a function of factor values, or an array over the grid.
+"""The correct output of every cell, from a scene, a function of factor values, or an array over the grid.
 
-Small truths are held in memory. A large one that a function makes is computed again for the requested cells, because
-it would need as much memory as the model's outputs.
+A small truth is held in memory. A large one that a function computes is recomputed for the requested cells, because it
+would need as much memory as the model's outputs.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Truth:
     Attributes:
         space: The factor space.
         shape: The shape of one output.
-        held: All of them, (cell, number), 0 where a cell does not exist; None if they are made where they are needed.
-        make: Cells → their rows; called if none are held.
-        function: Factor values → true outputs, as given; None if they are known on the grid only.
+        held: All outputs, (cell, number), 0 for cells that do not exist; None if they are computed on demand.
+        make: Cells → their rows; called if `held` is None.
+        function: Factor values → true outputs, as given; None if they are known only on the grid.
     """
 
     space: FactorSpace
@@ -51,7 +51,7 @@ class Truth:
         return int(np.prod(self.shape))
 
     def rows(self, cells: Int[Tensor, " some"]) -> Shaped[Tensor, "some number"]:
-        """Those of some cells."""
+        """The true outputs of some cells."""
         if self.held is not None:
             return self.held[cells]
         assert self.make is not None
@@ -74,7 +74,7 @@ class Truth:
 
 
 def as_truth(truth: GridArray | Truth, space: FactorSpace, size: int) -> Truth:
-    """The truth, from an array over the grid unless it is one; an error unless it has `size` numbers per cell."""
+    """The truth, converted from an array over the grid if necessary; it must have `size` numbers per cell."""
     if not isinstance(truth, Truth):
         rows = as_rows(truth, space, WHAT)
         truth = Truth(space, (rows.shape[1],), rows)
@@ -97,9 +97,9 @@ def truth_over_grid(
             (size of the first factor, size of the second, …, …).
         space: The factor space.
         shape: Shape of one output. The truth may be flat, or have rows and columns where the output is flat, or
-            differ by axes of length 1. Its own shape is kept unless it is flat.
-        dtype: Precision to keep it in.
-        cells: The cells that exist; all unless given. The truth of others is neither asked for nor looked at.
+            differ in axes of length 1. Its own shape is kept unless it is flat.
+        dtype: Precision in which it is stored.
+        cells: The cells that exist; by default all. The truth of other cells is never requested.
     """
     everywhere = torch.arange(len(space)) if cells is None else cells
     if isinstance(target, Tensor | np.ndarray):
@@ -122,7 +122,7 @@ def truth_over_grid(
     start, *others = _in_parts(everywhere, int(np.prod(shape)))
     first = _called(target, space, start, dtype)
     own = _own_shape(tuple(first.shape[1:]) or (1,), shape)
-    function = None if getattr(target, "factors_from_data", False) else target  # a data set has nothing in between
+    function = None if getattr(target, "factors_from_data", False) else target  # a data set has no images in between
     truth = Truth(space, own, None, make, function)
     if truth.size * dtype.itemsize * len(space) <= LARGE:
         rows = torch.zeros(len(space), truth.size, dtype=dtype)
@@ -136,7 +136,7 @@ def truth_over_grid(
 def nearest_truth(
     scene: Scene, space: FactorSpace, outputs: Shaped[Tensor, "cell ..."], cells: Int[Tensor, " existing"]
 ) -> Shaped[Tensor, "cell ..."]:
-    """Of the pictures that a data set has of each cell, the one that is nearest to the output; 0 elsewhere."""
+    """For each cell, the picture of the data set that is nearest to the output; 0 elsewhere."""
     found = torch.zeros_like(outputs)
     for some in _in_parts(cells, outputs[0].numel()):
         found[some] = scene.target_for(grid_values(space, some, outputs.dtype), outputs[some])
@@ -150,7 +150,7 @@ def _exists(space: FactorSpace, cells: Int[Tensor, " existing"], axes: int) -> B
 
 
 def _in_parts(cells: Int[Tensor, " cell"], size: int) -> tuple[Int[Tensor, " some"], ...]:
-    """Cells to make together, about equally many each, of `size` numbers."""
+    """Blocks of cells to compute together, about equally large, with `size` numbers per cell."""
     at_once = max(2, min(CHUNK, CHUNK_BYTES // max(1, 4 * size)))
     return cells.tensor_split(max(1, -(-len(cells) // at_once)))
 

@@ -1,4 +1,4 @@
-"""What to write in place of a function around a module, so that the module's layers can be seen."""
+"""Suggests a replacement for a function around a module that keeps the module's layers visible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recombine.models.adapted import parts_of
 
 
 def hint_for_wrapped(subject: Subject) -> str | None:
-    """The call that keeps the layers of the module that a function calls; None if the model is no such function."""
+    """The call that keeps the layers of the module that a function calls; None if the model is not such a function."""
     function = subject.model
     if not isinstance(function, FunctionType):
         return None
@@ -75,14 +75,14 @@ def _outermost_calls(modules: Sequence[nn.Module]) -> Iterator[list[_Call]]:
 
 
 def _chosen(output: Any, returned: Tensor) -> str | None:
-    """Which part of the module's output the function returned, as an argument; empty for all, None for neither."""
+    """The part of the module's output that the function returned, as an argument; empty for all, None for neither."""
     if output is returned:
         return ""
     return next((repr(key) for key, part in parts_of(output).items() if part is returned), None)
 
 
 def _arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any], code: Tensor) -> str:
-    """What the function called its module with, as code; what is not the code itself has to be filled in."""
+    """The arguments with which the function called its module, as source; "…" marks those other than the code."""
     positional = ["code" if arg is code else "…" for arg in args]
     if not kwargs:
         return positional[0] if len(positional) == 1 else f"({', '.join(positional)})"

@@ -1,1 +1,1 @@
-"""The mathematics of the diagnostics: functions of arrays, free of models and files."""
+"""The mathematics of the diagnostics: functions of arrays, independent of models and files."""

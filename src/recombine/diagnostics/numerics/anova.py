@@ -25,7 +25,7 @@ Term = tuple[int, ...]  # axes of the factors a term depends on, ascending
 
 
 def subsets(axes: Sequence[int], *, empty: bool = False) -> list[Term]:
-    """All sets of axes, smaller ones first; the empty one only if asked for."""
+    """All sets of axes, smaller ones first; optionally including the empty set."""
     orders = range(0 if empty else 1, len(axes) + 1)
     return list(chain.from_iterable(combinations(axes, order) for order in orders))
 
@@ -43,7 +43,7 @@ def variance_components(
     if space.n_factors > MOST_FACTORS:
         raise NotComputable(
             Missing.TOO_LARGE,
-            f"Terms of sets of factors are told apart for up to {MOST_FACTORS} factors. Got {space.n_factors}.",
+            f"Terms of sets of factors are separated for up to {MOST_FACTORS} factors. Got {space.n_factors}.",
         )
     terms = subsets(range(space.n_factors))
     result = torch.empty(len(terms), rows.shape[1], dtype=torch.float64)

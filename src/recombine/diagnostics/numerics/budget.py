@@ -1,7 +1,7 @@
 """A budget of operations for searches whose cost grows with the number of factors or cells.
 
-Operations are estimated, not timed, so that the same seed gives the same result on every machine. A search that runs
-out of its budget ends early and says so.
+Operations are estimated, not timed, so that the same seed gives the same result on every machine. A search that exceeds
+its budget ends early and records this.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import math
 
 PER_SECOND = 3 * 10**10  # operations that one core does in about a second, in matrix products
 SECONDS = 3.0  # of each part, unless another budget is given
-CALL = 3 * 10**5  # what a call of a tensor library costs however small its arguments are: about 10 µs
+CALL = 3 * 10**5  # overhead of a call of a tensor library, regardless of its arguments: about 10 µs
 
 
 class Budget:
-    """Operations that may still be done; unlimited unless given.
+    """The remaining number of operations; unlimited by default.
 
-    A share is a budget of its own, and what it spends is spent of the whole too: what one share leaves over goes to
-    those made after it.
+    A share is a separate budget whose operations also count towards the whole, so later shares receive what earlier
+    ones leave over.
     """
 
     def __init__(self, operations: int | float = math.inf, whole: Budget | None = None) -> None:
@@ -26,11 +26,11 @@ class Budget:
 
     @classmethod
     def seconds(cls, seconds: int | float) -> Budget:
-        """About as many operations as one core does in this time."""
+        """Approximately the number of operations that one core performs in this time."""
         return cls(seconds * PER_SECOND)
 
     def share(self, parts: int | float) -> Budget:
-        """An equal share of what is left for one of `parts` tasks that are still to do."""
+        """An equal share of the remaining operations for one of `parts` remaining tasks."""
         return Budget(self.left / parts, self)
 
     def spend(self, operations: int | float) -> None:
@@ -39,5 +39,5 @@ class Budget:
             self._whole.spend(operations)
 
     def affords(self, cost: int | float, most: int) -> int:
-        """How many steps of this cost there are operations left for, at most `most`."""
+        """The number of steps of this cost that the budget still allows, at most `most`."""
         return most if self.left >= cost * most else max(0, int(self.left // cost))

@@ -28,7 +28,7 @@ from recombine.diagnostics.numerics.tensor_rank import EXACT, INITS, RankSearch,
 
 EPSILON = 0.05
 LARGEST = 16
-APPROXIMATE_SHARE = 3  # of a budget, in relation to the search for exact sums, which is in vain for most networks
+APPROXIMATE_SHARE = 3  # share of a budget, relative to the search for exact sums, which fails for most networks
 LEAST_STEPS = 20  # of a fit that a budget cuts short
 
 
@@ -76,7 +76,7 @@ def function_complexity(
         epsilon: Relative error allowed for R_ε.
         largest: Most terms tried with three factors and more.
         inits: Fits per rank.
-        seed: Of the fits' random starts.
+        seed: Seed of the random starts.
         budget: Bounds the fits; unlimited if not given.
     """
     rows = as_rows(values, space, "values").double()
@@ -141,12 +141,12 @@ def kernel_complexity(
 
 @dataclass(frozen=True, eq=False)
 class DistributionComplexity:
-    """How many product distributions have to be mixed to make a joint distribution.
+    """The number of product distributions whose mixture is a joint distribution.
 
     Attributes:
         rank: The least number found with a divergence of at most `epsilon`; None if not reached. Fits may miss a
             better mixture, so this is an upper bound.
-        lower_bound: No smaller number can do (see `distribution_complexity`).
+        lower_bound: No smaller number is possible (see `distribution_complexity`).
         measure: "kl" (nats) or "tv" (in [0, 1]).
         epsilon: The divergence allowed.
         tried: Numbers of products tried.
@@ -193,11 +193,11 @@ def distribution_complexity(
     Args:
         probabilities: One non-negative number per cell; divided by their sum, so counts are allowed.
         space: The factor space.
-        measure: Which divergence `epsilon` is about.
+        measure: The divergence that `epsilon` refers to.
         epsilon: Divergence allowed.
         largest: Most products tried.
         inits: Fits per number of products.
-        seed: Of their random starts.
+        seed: Seed of the random starts.
         iterations: Most EM steps per fit.
         budget: Bounds the fits; unlimited if not given. One fit is made even if it exceeds it.
     """
@@ -242,7 +242,7 @@ def _fits(
 ) -> tuple[list[Mixture], bool]:
     """Mixtures of one rank until one meets the goal, and whether the budget left out fits or steps.
 
-    The first rank is fitted whatever the budget.
+    The first rank is always fitted, regardless of the budget.
     """
     (measure, epsilon), (seed, iterations) = goal, random
     cost = _step_cost(joint, rank)

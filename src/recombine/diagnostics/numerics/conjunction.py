@@ -1,11 +1,11 @@
-"""Does a decoder add up what it knows of single factors, or compose it?
+"""Conjunction scores: does a decoder add single-factor scenes, or compose them?
 
     found = conjunction(model, task)
     found.additive, found.composed            # a number per held-out cell each
     found.to_pandas()
 
-Trained on single-factor scenes alone, a decoder answers an unseen combination with the *additive conjunction*: the sum
-of the stripes; a few combinations turn it into the scene itself, their product (Liang et al. 2025, Sec. 5).
+A decoder trained on single-factor scenes alone draws unseen combinations as the *additive conjunction*, the sum of the
+stripes. After training on a few combinations, it draws the scene itself, their product (Liang et al. 2025, Sec. 5).
 """
 
 from __future__ import annotations
@@ -65,16 +65,18 @@ class Conjunction:
 def conjunction(
     model: nn.Module, task: Task, cells: Int[Tensor, " cell"] | Sequence[int] | None = None, *, chunk: int = CHUNK
 ) -> Conjunction:
-    """Score a decoder on the held-out cells, or on the cells given.
+    """Score a decoder on the held-out cells, or on the given cells.
 
     Args:
         model: Any module from codes to images.
         task: Its task.
-        cells: Which cells; all OOD ones unless given.
+        cells: The cells; by default all OOD cells.
         chunk: Cells at a time.
     """
     if task.inverse:
-        raise InputError("Conjunction scores are for tasks that make images. Got an inverse task (image → code).")
+        raise InputError(
+            "Conjunction scores are defined for tasks whose outputs are images. Got an inverse task (image → code)."
+        )
     chosen = task.holdout.ood_cells if cells is None else task.space.checked_cells(cells)
     weights = [t for t in [*model.parameters(), *model.buffers()] if t.is_floating_point()]
     like = weights[0] if weights else torch.empty(0)
@@ -101,9 +103,9 @@ def conjunction_scores(
 
 
 def sum_of_single_factors(scene: Scene, values: Float[Tensor, "cell factor"]) -> Float[Tensor, "cell row column"]:
-    """Σ_f of the scene with factor f alone, as bright objects on a dark ground whatever the scene's polarity.
+    """Σ_f of the scene with factor f alone, as bright objects on a dark background regardless of the scene's polarity.
 
-    A factor that has no place of its own, such as a size, is uniform when alone and adds a constant.
+    A factor without a position, such as a size, is uniform when alone and adds a constant.
     """
     total = torch.zeros(len(values), *scene.output_shape, dtype=values.dtype, device=values.device)
     for axis in range(values.shape[-1]):
@@ -114,7 +116,7 @@ def sum_of_single_factors(scene: Scene, values: Float[Tensor, "cell factor"]) ->
 
 
 def foreground(scene: Scene, images: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Images as bright objects on a dark ground."""
+    """Images as bright objects on a dark background."""
     return 1 - images if scene.inverted else images
 
 

@@ -1,8 +1,8 @@
 """Exact derivatives of a model's layers by the factors, by the first method that the model allows.
 
 Column i of a layer's Jacobian J is the derivative of its activation by the i-th factor that has derivatives (all but
-categorical ones). Forward mode gives a column of every layer in one pass; where an operation has no
-forward-mode rule the ladder goes on downwards:
+categorical ones). Forward mode gives a column of every layer in one pass. If an operation has no forward-mode rule, the
+next method is tried:
 
     forward                            jvp, vectorized over the factors
     forward, attention in math mode    the same with attention written out in plain operations
@@ -10,8 +10,8 @@ forward-mode rule the ladder goes on downwards:
     double vjp                         J v as the derivative of u ↦ uᵀJ v (custom functions)
     reverse rows                       J row by row, a backward pass for every unit: slow, works for all
 
-All five give the same numbers. A custom function with a backward of its own (a straight-through estimator) is
-differentiated as it says.
+All five give the same numbers. For a custom function with its own backward pass (a straight-through estimator), that
+backward pass is used.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def choose_derivative_method(subject: Subject, derivative_methods: Sequence[str]
     """The first derivative method that works, tried on a few cells.
 
     Raises:
-        InputError: if none does; it says why each failed.
+        InputError: if none does, with the reason why each failed.
     """
     values = subject.values(subject.some_cells(TRIAL_CELLS))
     reasons = []
@@ -95,12 +95,12 @@ def _rows(subject: Subject, values: Tensor) -> dict[str, Tensor]:
 def gram_of_columns(columns: Float[Tensor, "direction cell unit"]) -> Float[Tensor, "cell direction direction"]:
     """JᵀJ per cell from the columns of J, in float64 on the CPU.
 
-    Very large and very small columns are scaled first: in single precision their squares are infinite or 0.
+    Very large and very small columns are scaled first, because in single precision their squares are infinite or 0.
     """
     n, cells, _ = columns.shape
     largest = float(columns.abs().nan_to_num().max()) if columns.numel() else 0.0
     if largest > 0 and not SMALL < largest < LARGE:
-        scale = 2.0 ** round(math.log2(largest))  # exact, so that nothing but the exponent changes
+        scale = 2.0 ** round(math.log2(largest))  # a power of 2, so that only the exponent changes
         return gram_of_columns(columns / scale) * scale**2
     total = torch.zeros(cells, n, n, dtype=torch.float64, device=columns.device)
     for block in columns.split(BLOCK, dim=-1):
@@ -110,7 +110,7 @@ def gram_of_columns(columns: Float[Tensor, "direction cell unit"]) -> Float[Tens
 
 @contextmanager
 def _backend(derivative_method: str) -> Iterator[None]:
-    """Torch's kernels as a derivative_method wants them; as before afterwards."""
+    """Configure torch's kernels for a derivative method, and restore them afterwards."""
     _load_forward_rules()
     with ExitStack() as stack:
         if derivative_method != "forward":

@@ -1,12 +1,12 @@
 """The metric tensor from finite differences between neighbouring cells of the grid.
 
-For a model that cannot be differentiated (integer codes, black boxes), or to follow the original experiments. The
+Used for models that cannot be differentiated (integer codes, black boxes), or to follow the original experiments. The
 differences are those of `numpy.gradient`: (a₊ − a₋) / 2h inside, one-sided at the borders, and second-order accurate
 between unequally spaced values. A cyclic factor has no border: its last value is a neighbour of its first. Labels have
-no neighbours: there are no differences along a categorical factor. Where a neighbour does not exist g is NaN.
+no neighbours, so there are no differences along a categorical factor. If a neighbour does not exist, g is NaN.
 
-The grid is walked in *tubes*: a tube runs along the first factor and covers a tile of the others, with a margin of one
-cell on each side for the differences. Only three slabs of a tube are in memory at a time, so memory depends on the
+The grid is processed in *tubes*: a tube runs along the first factor and covers a tile of the others, with a margin of
+one cell on each side for the differences. Only three slabs of a tube are in memory at a time, so memory depends on the
 tile and not on the grid; a tube is as thick as the memory budget allows.
 """
 
@@ -55,7 +55,7 @@ class Span:
         return slab.narrow(axis, int(self.before), len(self))
 
     def difference(self, slab: Tensor, axis: int, out: Tensor) -> None:
-        """Write a₊ − a₋ along an axis; at a border without a neighbour the cell itself stands in for it."""
+        """Write a₊ − a₋ along an axis; at a border, the cell itself replaces the missing neighbour."""
         if slab.shape[axis] == 1:  # a single value has no neighbour at all
             out.zero_()
             return
@@ -131,7 +131,7 @@ def check_differences(space: FactorSpace) -> None:
 def tiles(space: FactorSpace, cells: int) -> Iterator[tuple[Span, ...]]:
     """Cut all factors but the first into tiles of at most `cells` cells, margins included, and cover the grid.
 
-    Tiles stay thick in all directions, because a thin one is mostly margin.
+    Tiles are thick in all directions, because a thin tile consists mostly of margin.
     """
     factors = list(space.factors.values())[1:]
     parts = [1] * len(factors)
@@ -154,8 +154,8 @@ def metric_by_differences(
 
     Args:
         subject: The model with its layers.
-        cells_kept: How many cells' activations may be in memory.
-        cells_at_once: How many cells go through the model together.
+        cells_kept: Largest number of cells whose activations are in memory.
+        cells_at_once: Number of cells per forward pass.
     """
     space = subject.space
     check_differences(space)

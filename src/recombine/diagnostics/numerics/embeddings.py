@@ -1,7 +1,7 @@
 """Embeddings: a layer's activations as points in a few dimensions, to be coloured by factor.
 
 ```python
-embed(activations, space)                     # UMAP where umap-learn is installed, PCA otherwise, saying which
+embed(activations, space)                     # UMAP if umap-learn is installed, PCA otherwise; `method` says which
 embed_pca(activations, space, dimensions=3)
 ```
 """
@@ -34,7 +34,7 @@ class Embedding:
         method: "pca" or "umap".
         points: One per cell.
         explained: Share of the variance along each dimension (PCA), largest first, each in [0, 1]; None for UMAP.
-        note: What a reader should know, such as why this is not UMAP; empty if nothing.
+        note: A remark for the reader, such as why this is not UMAP; may be empty.
     """
 
     method: Literal["pca", "umap"]
@@ -48,9 +48,9 @@ def embed_pca(
 ) -> Embedding:
     """Principal components: scores of the centred activations along the directions of largest variance.
 
-    Exact, from the eigenvectors of the smaller of covariance and Gram matrix; only where cells and units both exceed
-    4096, by seeded subspace iteration. Signs: on every dimension the point farthest from 0 is positive. Directions
-    without variance (constant activations among them) have scores 0 and share 0, and the note says so.
+    They are computed exactly from the eigenvectors of the smaller of covariance and Gram matrix, or by seeded subspace
+    iteration if cells and units both exceed 4096. Signs: on every dimension the point farthest from 0 is positive.
+    Directions without variance (such as those of constant activations) have scores 0 and share 0, and the note says so.
 
     Raises:
         InputError: if `dimensions` exceeds the number of cells or units.
@@ -167,8 +167,8 @@ def umap_points(
         from umap import UMAP  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise NotComputable(Missing.NOT_INSTALLED, f"{NO_UMAP} ({error})") from error
-    # On a grid many neighbours are equally far. Rounding errors, which differ from call to call, must not decide those
-    # ties: UMAP is given the distances, to six digits of the largest.
+    # On a grid many neighbours are equally far. Rounding errors, which differ from call to call, must not break these
+    # ties, so UMAP receives the distances with six digits of the largest.
     numbers = rows.double()
     distances = torch.cdist(numbers, numbers, compute_mode="donot_use_mm_for_euclid_dist")
     largest = float(distances.max()) or 1.0
@@ -187,7 +187,7 @@ def umap_points(
 
 
 def embed(activations: GridArray, space: FactorSpace, *, dimensions: int = 2, seed: int = 0) -> Embedding:
-    """UMAP where umap-learn is installed and there are cells enough, PCA otherwise; the note says why."""
+    """UMAP if umap-learn is installed and there are enough cells, PCA otherwise; the note says why."""
     from importlib.util import find_spec
 
     if find_spec("umap") is None:
@@ -197,7 +197,7 @@ def embed(activations: GridArray, space: FactorSpace, *, dimensions: int = 2, se
     else:
         try:
             return embed_umap(activations, space, dimensions=dimensions, seed=seed)
-        except NotComputable as error:  # installed, and yet not to be imported
+        except NotComputable as error:  # installed but cannot be imported
             note = f"No UMAP, this is PCA: {error}"
     found = embed_pca(activations, space, dimensions=dimensions, seed=seed)
     return Embedding(found.method, found.points, found.explained, " ".join(filter(None, [note, found.note])))

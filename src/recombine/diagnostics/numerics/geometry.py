@@ -1,4 +1,4 @@
-"""The geometry a model gives to the factor space, layer by layer.
+"""The geometry that a model induces on the factor space, layer by layer.
 
     geometry = metric_tensor_exact(model, space, encode)                 # by derivatives, in bounded memory
     geometry = metric_tensor_finite_difference(model, space, encode)     # by differences on the grid
@@ -8,8 +8,8 @@
     geometry.to_pandas()                                                 # a row per layer and pair of factors
 
 J = ∂(activation)/∂(factor values) is never stored for more than a few cells. Derivatives are per unit of each factor
-(a pixel, a degree), so g changes with the units factors are counted in, and the scores of factors in different units
-compare only after rescaling.
+(a pixel, a degree), so g depends on these units, and the scores of factors with different units can be compared only
+after rescaling.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Factorization:
     """How orthogonal the directions of the factors are.
 
     Attributes:
-        overall: One number for all factors; NaN if there is a single factor or nothing but degenerate cells.
+        overall: One number for all factors; NaN if there is a single factor or all cells are degenerate.
         pairs: The same for each pair of factors alone, symmetric; NaN on the diagonal and for pairs that are
             degenerate everywhere.
         cells: Number of cells given.
-        degenerate: Number of cells with g = 0, where F is 0/0; they are left out.
-        degenerate_pairs: For each pair, the number of cells at which both factors have no effect; left out likewise.
+        degenerate: Number of cells with g = 0, where F is 0/0; they are omitted.
+        degenerate_pairs: For each pair, the number of cells at which both factors have no effect; these are omitted.
     """
 
     overall: float
@@ -94,7 +94,7 @@ def factorization_pointwise(metric: Float[np.ndarray, "cell factor factor"]) -> 
 
 
 def factorization_ratio_of_means(metric: Float[np.ndarray, "cell factor factor"]) -> Factorization:
-    """F of the grid means of |g_ij| (the way of the original experiments). Range [0.5, 1].
+    """F of the grid means of |g_ij| (as in the original experiments). Range [0.5, 1].
 
     Cells where the activation changes much count more than in `factorization_pointwise`. The means are of absolute
     values: taking |mean g_xy| instead would let cells of opposite sign cancel. Degenerate cells add nothing.
@@ -117,7 +117,7 @@ def _mean(values: np.ndarray) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class LayerGeometry:
-    """One layer's metric tensor and what is read off it. Maps have one entry per cell, in the order of the cells.
+    """The metric tensor of one layer and quantities derived from it. Maps have one entry per cell, in cell order.
 
     Attributes:
         layer: Its name.
@@ -138,7 +138,7 @@ class LayerGeometry:
 
     @cached_property
     def eigenvalues(self) -> Float[np.ndarray, "cell factor"]:
-        """Of g, ascending. What is below rounding error of the largest is 0."""
+        """Eigenvalues of g, ascending. Values below the rounding error of the largest are 0."""
         found = np.full(self.metric.shape[:2], np.nan)
         found[self.known] = np.linalg.eigvalsh(self.metric[self.known])
         largest = found[:, -1:]
@@ -200,9 +200,9 @@ class Geometry:
     Attributes:
         space: The factor space.
         layers: By name, in the order of the model.
-        method: How g was found.
-        derivative_method: Which method of `numerics.derivatives` was used; None for finite differences.
-        cells_at_once: How many cells went through the model together.
+        method: How g was computed.
+        derivative_method: The method of `numerics.derivatives` that was used; None for finite differences.
+        cells_at_once: Number of cells per forward pass.
     """
 
     space: FactorSpace
@@ -278,7 +278,7 @@ def metric_tensor_exact(
         space: The factor space.
         encode: Factor values → codes; None if the model takes factor values.
         layers: Which layers; see `recombine.diagnostics.model.layers`.
-        memory: Bytes of activations and tangents at a time. At least one cell is always taken.
+        memory: Bytes of activations and tangents at a time. At least one cell is always processed.
         derivative_method: Use this method of `numerics.derivatives` instead of the first that works.
         available: True at the cells that exist, over the grid; None for all.
 
@@ -324,12 +324,12 @@ def metric_tensor_finite_difference(
     """g from differences between neighbouring cells, as in the original experiments; also for integer codes.
 
     Differences are `numpy.gradient`'s: central inside the grid, one-sided at its borders; cyclic factors have no
-    border. They average over two grid steps, so that g is that of the grid and not of the point.
+    border. They average over two grid steps, so g describes the grid rather than the point.
 
     Args:
         model, space, encode, layers: As for `metric_tensor_exact`.
-        memory: Bytes of activations at a time. Where it is too small for three slabs of the grid, parts are computed
-            twice rather than kept.
+        memory: Bytes of activations at a time. If this is too small for three slabs of the grid, parts are computed
+            twice instead of being stored.
         available: True at the cells that exist, over the grid; None for all. A cell that lacks a neighbour has no g.
 
     Raises:

@@ -1,6 +1,6 @@
 """Arrays over the grid: one row per cell, checked once, read in float64 blocks of bounded size.
 
-Every diagnostic takes what a model made of the grid as an array (cell, …), rows in the order of the space's cells.
+Every diagnostic takes the outputs of a model over the grid as an array (cell, …), with rows in cell order.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from recombine.core.seeds import generator
 
 GridArray = Shaped[Tensor, "..."] | Shaped[np.ndarray, "..."]  # (cell, …), which as_rows checks
 BLOCK = 2**21  # numbers in one float64 block: 16 MB
-LARGE = 2**28  # bytes in an array, above which what its blocks leave behind is given back at once
+LARGE = 2**28  # bytes of an array above which the memory of its blocks is returned to the system immediately
 DRAWN = 4096  # cells kept by default where a result grows with the square of their number
 
 
 def rows_of(array: Shaped[Tensor, "cell ..."]) -> Shaped[Tensor, "cell feature"]:
-    """One row per cell, also where each holds a single number and the tensor has one axis only."""
+    """One row per cell, also if each cell has a single number and the tensor has only one axis."""
     return array.reshape(len(array), -1)
 
 
@@ -51,7 +51,7 @@ def as_rows(array: GridArray, space: FactorSpace, what: str = "outputs") -> Shap
 def check_finite(
     rows: Shaped[Tensor, "some feature"], cells: Int[Tensor, " some"], space: FactorSpace, what: str
 ) -> None:
-    """Raise an InputError that names the first of the cells whose row holds a NaN or infinite number."""
+    """Raise an InputError that names the first cell whose row contains a NaN or infinite number."""
     if not rows.is_floating_point() or bool(rows.sum().isfinite()):  # a sum with NaN or infinity in it is neither
         return
     for start, block in enumerate_blocks(rows.T):  # blocks of cells
@@ -59,7 +59,7 @@ def check_finite(
             cell = cells[start + int((~block.isfinite()).any(0).nonzero()[0])]
             raise InputError(
                 f"The {what} contain NaN or infinite numbers, first in cell {int(cell)} ({space.label(cell)}). "
-                "Look at the model there, or leave such cells out."
+                "Check the model at this cell, or make such cells unavailable."
             )
 
 
@@ -74,7 +74,7 @@ def mean_row(
 
 
 def cells_per_block(features: int) -> int:
-    """How many whole rows make a block."""
+    """Number of complete rows per block."""
     return max(1, BLOCK // max(1, features))
 
 
@@ -96,7 +96,7 @@ def blocks(rows: Shaped[Tensor, "cell feature"], size: int = BLOCK) -> Iterator[
 
 
 def id_and_ood(holdout: Holdout, space: FactorSpace) -> tuple[Bool[Tensor, " cell"], Bool[Tensor, " cell"]]:
-    """Masks of the ID and of the OOD cells; an error if there are none of either, or if the spaces differ."""
+    """Masks of the ID and the OOD cells. Raises an error if either is empty or if the spaces differ."""
     if holdout.space != space:
         raise InputError(f"The hold-out belongs to another space. Got {holdout.space}, expected {space}.")
     if holdout.n_ood == 0 or holdout.n_id == 0:
@@ -109,12 +109,12 @@ def id_and_ood(holdout: Holdout, space: FactorSpace) -> tuple[Bool[Tensor, " cel
 
 
 def draw_cells(holdout: Holdout, most: int = DRAWN, *, seed: int = 0) -> Int[Tensor, " cell"]:
-    """All ID cells, then all OOD cells, or if there are more than `most` a seeded draw that keeps their shares.
+    """All ID cells, then all OOD cells; if there are more than `most`, a random sample that keeps their shares.
 
-    Each of the two parts keeps at least one cell, and both stay in ascending order.
+    Each of the two parts has at least one cell, and both are in ascending order.
     """
     if most < 2:
-        raise InputError(f"A draw needs room for at least 2 cells. Got most={most}.")
+        raise InputError(f"A sample needs at least 2 cells. Got most={most}.")
     parts = [("id", holdout.id_cells), ("ood", holdout.ood_cells)]
     total = holdout.n_id + holdout.n_ood
     if total > most:

@@ -1,4 +1,4 @@
-"""Kernel regression of a model's outputs from coordinates: would a smooth interpolator do the same?
+"""Kernel regression of a model's outputs from coordinates: would a smooth interpolator give the same outputs?
 
 Two kernels on the factor space, with distances d_i in grid steps (along the chord of the circle for cyclic factors,
 between positions for unequally spaced values, and 1 between any two labels of a categorical factor):
@@ -6,9 +6,9 @@ between positions for unequally spaced values, and 1 between any two labels of a
 - *factorized*: Π_i exp(−d_i² / 2ℓ_i²), a length scale per factor;
 - *radial*: exp(−Σ_i d_i² / 2ℓ²), one for all.
 
-The length scales are chosen on ID cells alone, by their leave-one-out error; the OOD error is only then computed. With
-many factors, where there are more than 64 combinations of lengths or more than a budget allows, the factorized kernel's
-are searched factor by factor, from the best common length, until no single change is better.
+The length scales are chosen on ID cells alone, by their leave-one-out error; the OOD error is computed only afterwards.
+If there are more than 64 combinations of lengths, or more than a budget allows, those of the factorized kernel are
+searched factor by factor, starting from the best common length, until no single change is better.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LENGTHS = (0.5, 1.0, 2.0, 4.0)
 RIDGE = 1e-6
 MOST_CANDIDATES = 64  # combinations of lengths that are all tried
 MOST_SWEEPS = 4  # through the factors, where they are not
-LEAST_CELLS = 256  # that are used whatever the budget
+LEAST_CELLS = 256  # that are used regardless of the budget
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class KernelRegression:
         ood_error: Mean squared error on OOD cells of the fit to all ID cells.
         id_relative, ood_relative: The same, divided by the mean square of the outputs of the split (predicting 0
             scores 1); NaN where the outputs are all zero.
-        candidates: (lengths, leave-one-out error) of everything tried.
+        candidates: (lengths, leave-one-out error) of all candidates that were tried.
         exhaustive: Whether all combinations of lengths were tried.
         ridge: λ of (K + λI)⁻¹.
     """
@@ -99,9 +99,9 @@ def kernel_regression(
     """Fit ŷ(c) = k(c, ID) (K + λI)⁻¹ Y_ID for every candidate, keep the best on ID, and score it on OOD cells.
 
     Leave-one-out residuals in closed form: with C = (K + λI)⁻¹ they are (C Y)_i / C_ii. Ties go to the candidate
-    listed first (shorter lengths). Cost grows with the cube of the number of ID cells: for large grids give `cells`,
-    for example from `draw_cells`, as many as `affordable_cells` says. Combinations of lengths that exceed the budget
-    are searched factor by factor.
+    listed first (shorter lengths). The cost grows with the cube of the number of ID cells. For large grids pass
+    `cells`, for example from `draw_cells`, with the number that `affordable_cells` returns. Combinations of lengths
+    that exceed the budget are searched factor by factor.
     """
     rows = as_rows(outputs, space)
     id_mask, ood_mask = id_and_ood(holdout, space)
@@ -149,9 +149,9 @@ def kernel_regression(
 
 
 def affordable_cells(space: FactorSpace, id_share: float, features: int, most: int, budget: Budget) -> int:
-    """How many cells, at most `most`, leave a search factor by factor within the budget; at least 256.
+    """The number of cells, at most `most`, for which a search factor by factor fits the budget; at least 256.
 
-    With two factors, where there are 16 combinations of lengths, it is always `most`.
+    With two factors, which have 16 combinations of lengths, it is always `most`.
     """
     candidates = len(LENGTHS) + MOST_SWEEPS * space.n_factors * (len(LENGTHS) - 1)
     cells = most

@@ -1,7 +1,7 @@
 """How mixed a kernel is: its expansion into products of single-factor kernels.
 
 K = Σ_r λ_r Π_j k_j^(r) (Liang et al. 2025, Eqs. 1 and 30): the operator Schmidt decomposition for two factors, a CP
-decomposition for more. One term means a kernel that treats every factor by itself.
+decomposition for more. A single term means that the kernel treats the factors independently.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from recombine.core.factors import FactorSpace
 from recombine.diagnostics.numerics.budget import Budget
 from recombine.diagnostics.numerics.tensor_rank import EXACT, INITS, rank_search
 
-LARGEST_KERNEL = 2**24  # entries of a kernel matrix taken apart: 4096 cells
+LARGEST_KERNEL = 2**24  # entries of a kernel matrix that can be decomposed: 4096 cells
 
 
 @dataclass(frozen=True, eq=False)
 class KernelSpectrum:
-    """The weights λ_r of a kernel's product terms and how many of them count.
+    """The weights λ_r of a kernel's product terms and their effective number.
 
     Attributes:
         method: "schmidt" (two factors: all terms, orthogonal) or "cp" (other numbers: the terms of one fit, which
             are not orthogonal, so that their shares are indicative).
-        weights: λ_r ≥ 0, largest first, each factor of a term having norm 1.
+        weights: λ_r ≥ 0, largest first; each factor of a term has norm 1.
         participation_ratio: 1 / Σ p_r² with p_r = λ_r² / Σ λ²; from 1 to the number of terms.
         entropy_rank: exp(−Σ p_r ln p_r), never below the participation ratio; same range.
         rank: Terms needed for a relative error of at most `epsilon`; None if `largest` were not enough.
@@ -60,7 +60,7 @@ def kernel_tensor(
         )
     if matrix.numel() > LARGEST_KERNEL:
         raise NotComputable(
-            Missing.TOO_LARGE, f"A kernel of {len(space)} cells is too large to take apart. Use a coarser grid."
+            Missing.TOO_LARGE, f"A kernel of {len(space)} cells is too large to decompose. Use a coarser grid."
         )
     if not bool(matrix.isfinite().all()):
         raise NotComputable(

@@ -1,11 +1,11 @@
-"""How alike a model's outputs are: Gram matrices over the grid, and the kernel "shares a factor value".
+"""Similarity of a model's outputs: Gram matrices over the grid, and the kernel "shares a factor value".
 
     grams = gram_matrices(outputs, space, holdout)
     grams.matrices["cosine"]                       # (cell, cell), ID cells first
     agreement(grams, "overlap", seed=0)            # with the binary factorized kernel, OOD × ID
 
-A model that memorizes maps a new combination onto everything it saw with one of its factor values; the similarity of
-its OOD to its ID outputs then follows the binary factorized kernel (Liang et al. 2025, Eq. 3).
+A model that memorizes maps a new combination onto all trained combinations that share a factor value with it. The
+similarity of its OOD and ID outputs then follows the binary factorized kernel (Liang et al. 2025, Eq. 3).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SIMILARITIES: tuple[Similarity, ...] = ("cosine", "l2", "overlap")
 NEAR = 1e-6  # squared distances below this share of the squared norms are recomputed from the differences
 ROUNDING = 64  # overlaps below this many units in the last place are 0
 DRAWS = 1000
-LEAST_DRAWS = 99  # made whatever the budget
+LEAST_DRAWS = 99  # computed regardless of the budget
 DRAWS_AT_ONCE = 50  # bounds the memory to that many numbers per OOD cell
 LARGEST_TABLE = 2**26  # numbers in the sums over all sets of factors: 512 MB
 
@@ -55,7 +55,7 @@ class GramMatrices:
     matrices: dict[str, Float[np.ndarray, "cell cell"]]
 
     def ood_by_id(self, similarity: str) -> Float[np.ndarray, "ood id"]:
-        """The block that says which trained outputs the held-out ones resemble."""
+        """The block of similarities between held-out and trained outputs."""
         return self[similarity][self.n_id :, : self.n_id]
 
     def __getitem__(self, similarity: str) -> Float[np.ndarray, "cell cell"]:
@@ -85,9 +85,9 @@ def gram_matrices(
     - *overlap*: Σ min(a⁺, b⁺) / Σ max(a⁺, b⁺) over pixels, with a⁺ = max(a, 0): the share of light that two pictures
       have in common (the Ruzicka similarity). NaN where neither has any light.
 
-    Needs cells² numbers for each matrix and no more than blocks of bounded size beside it; for grids of many
-    thousand cells give `cells`, for example from `draw_cells`. The overlap takes most of the time; with
-    `overlap_dtype=torch.float32` it takes a third, to about seven digits.
+    Each matrix needs cells² numbers, plus blocks of bounded size. For grids of many thousand cells pass `cells`, for
+    example from `draw_cells`. The overlap takes most of the time; with `overlap_dtype=torch.float32` it takes a third,
+    with about seven digits.
     """
     rows = as_rows(outputs, space)
     trained, ood = id_and_ood(holdout, space)
@@ -188,14 +188,14 @@ class Agreement:
     """How well OOD × ID similarity follows the binary factorized kernel.
 
     Attributes:
-        similarity: Which one; a distance (l2) enters with its sign changed, so that more is more alike for all.
+        similarity: The similarity; a distance (l2) enters with its sign changed, so that larger means more similar.
         correlation: Pearson's r over all OOD × ID pairs, in [−1, 1]; NaN if either side is constant.
-        low, high: 95 % percentile interval of r, OOD cells resampled (the ID cells are taken as given).
-        null_low, null_high: The central 95 % of r when factor values mean nothing (see `agreement`).
+        low, high: 95 % percentile interval of r, with resampled OOD cells and fixed ID cells.
+        null_low, null_high: The central 95 % of r if factor values are meaningless (see `agreement`).
         p_value: (1 + draws with r at least as high) / (1 + draws); NaN with the correlation.
         pairs: Number of pairs used.
         draws: Number of renamings, and of resamplings.
-        missing: OOD rows left out because their similarity is undefined (NaN).
+        missing: OOD rows that are omitted because their similarity is undefined (NaN).
     """
 
     similarity: str
@@ -220,12 +220,11 @@ def agreement(
 ) -> Agreement:
     """Correlate the measured OOD × ID similarity with K_bin.
 
-    Null distribution: the values of each factor are renamed at random on the OOD side only (one permutation per
-    factor, used for all OOD cells alike), so that which cells share a value is kept and which value it is is not.
+    Null distribution: the values of each factor are renamed at random on the OOD side only (one permutation per factor,
+    the same for all OOD cells). This preserves which OOD cells share a value with each other, but not the value.
 
-    A renaming takes 2ⁿ lookups per OOD cell for n factors: a budget bounds the number of draws (99 are made in any
-    case). Where the sums over all sets of factors would take more than 512 MB, a seeded draw of OOD cells stands for
-    all of them.
+    A renaming takes 2ⁿ lookups per OOD cell for n factors. A budget bounds the number of draws (at least 99). If the
+    sums over all sets of factors would take more than 512 MB, a random sample of OOD cells is used.
     """
     space = grams.space
     measured = torch.from_numpy(grams.ood_by_id(similarity))
@@ -265,7 +264,7 @@ def agreement(
 
 
 def _rows_that_fit(space: FactorSpace, rows: int, seed: int) -> Int[Tensor, " row"] | None:
-    """Which OOD rows the sums over all sets of factors have room for: None for all, else a seeded draw."""
+    """The OOD rows for which the sums over all sets of factors fit into memory: None for all, or a random sample."""
     each = math.prod(size + 1 for size in space.shape)
     fitting = LARGEST_TABLE // each - 1
     if rows <= fitting:

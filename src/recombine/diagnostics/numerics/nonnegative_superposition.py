@@ -1,4 +1,4 @@
-"""Is the output for a new combination put together from remembered outputs, whatever their weights?
+"""Is the output for a new combination a nonnegative sum of trained outputs?
 
     found = nonnegative_superposition(outputs, space, holdout, truth=images)
     found.share, found.truth, found.unrelated, found.trained       # each in [0, 1]
@@ -8,13 +8,13 @@ or share y. The share of an OOD output's energy that the best sum of its relativ
 
     1 − min_{w ≥ 0} ‖D(c) − Σ_r w_r D(r)‖² / ‖D(c)‖²
 
-after the direction of the mean ID output has been taken out of all D: with a bright background, or in an untrained
-network whose outputs hardly vary, everything resembles everything otherwise. (Subtracting the mean would not do: two
-outputs added have twice the background.)
+where the direction of the mean ID output has been removed from all D. Otherwise, all outputs would resemble each other
+if the background is bright, or in an untrained network whose outputs hardly vary. (Subtracting the mean would not
+suffice, because the sum of two outputs has twice the background.)
 
-`superposition` gives all relatives the same weight, as the paper does. A network that falls back on what it remembers
-need not: near memories may count more than far ones. Free weights explain more of anything, so three numbers stand
-beside the share: that of the truth, that with as many unrelated ID cells, and that of ID outputs.
+`superposition` gives all relatives the same weight, as the paper does. A network that relies on memories need not do
+so: near memories may have more weight than distant ones. Free weights explain more of any output, so the share is
+reported with three controls: the truth, as many unrelated ID cells, and ID outputs.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from recombine.core.seeds import generator
 from recombine.diagnostics.model.truth import Truth, as_truth
 from recombine.diagnostics.numerics.grids import GridArray, as_rows, cells_per_block, id_and_ood, mean_row
 
-MOST_CELLS = 128  # OOD cells looked at; each takes a least-squares fit of its own
+MOST_CELLS = 128  # OOD cells examined; each needs a separate least-squares fit
 NOTHING = 1e-26  # energy, relative to that of other outputs, that is rounding error
 
 
 @dataclass(frozen=True, eq=False)
 class NonnegativeSuperposition:
-    """Shares of energy that the best sums of remembered outputs explain; NaN where a cell has no relative.
+    """Shares of energy that the best sums of trained outputs explain; NaN if a cell has no relative.
 
     Attributes:
-        cells: The OOD cells looked at, a seeded draw if there are many.
-        share: Of their outputs.
-        truth: Of the truth there; None without one. What right outputs would score.
-        unrelated: Of their outputs, by as many ID cells that share no value with them, drawn by seed. What free weights
-            alone achieve.
-        trained: Of ID outputs (one for each OOD cell, drawn by seed), by those of their relatives that are at least
-            as far away as the OOD cell's nearest. What outputs score that were trained to be right, with a hole of the
-            same size around them.
-        blank: Whether their outputs hold nothing beside the mean ID output, so that there is nothing to explain.
+        cells: The OOD cells examined; a random sample if there are many.
+        share: Share of their outputs.
+        truth: Share of the truth, which correct outputs would have; None without truth.
+        unrelated: Share of their outputs that as many randomly chosen ID cells without a common value explain, which
+            is the effect of free weights alone.
+        trained: Share of ID outputs (one random ID cell for each OOD cell) that is explained by those of their
+            relatives that are at least as far away as the nearest relative of the OOD cell: correct outputs with a hole
+            of the same size around them.
+        blank: Whether their outputs equal the mean ID output, so that there is nothing to explain.
     """
 
     cells: Int[np.ndarray, " cell"]
@@ -75,10 +75,10 @@ def nonnegative_superposition(
     Args:
         outputs: (cell, …), the model's.
         space: The factor space.
-        holdout: Tells ID from OOD cells.
+        holdout: Defines ID and OOD cells.
         truth: (cell, …).
-        most_cells: At most this many OOD cells, drawn by seed.
-        seed: For the draws.
+        most_cells: Largest number of OOD cells; a random sample is used if there are more.
+        seed: Seed of the samples.
     """
     rows = as_rows(outputs, space, "outputs")
     id_mask, ood = id_and_ood(holdout, space)
@@ -137,8 +137,8 @@ def _explained(parts: Float[Tensor, "part number"], wanted: list[Float[Tensor, "
 
     if len(parts) == 0:
         return [math.nan] * len(wanted)
-    # The same problem with as many rows as there are parts. By torch, as NumPy's threads and torch's would wait for
-    # each other in turns, which takes fifteen times as long.
+    # The same problem with as many rows as there are parts. Threads of NumPy and torch would
+    # wait for each other, which takes fifteen times as long, so only torch is used.
     basis, small = torch.linalg.qr(parts.T)
     shares = []
     for vector in wanted:

@@ -3,7 +3,7 @@
 A representation h over the grid is a sum of orthogonal terms h_S, one per set S of factors (see `anova`). Its kernel
 then has a term per set with coefficient θ_S = mean over cells of K_S(c, c) = Σ_units V_S, where K_S is the kernel
 of h_S. For a kernel given as a matrix θ_S = tr(P_S K) / cells, with P_S the projection on functions of exactly the
-factors in S, which is the same number. The constant term (S = ∅) is left out: it distinguishes nothing.
+factors in S, which is the same number. The constant term (S = ∅) is omitted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOLERANCE = 0.05
 
 @dataclass(frozen=True, eq=False)
 class PartialFactorization:
-    """The expansion of a kernel into single-factor, pairwise, … terms and the share of chosen ones.
+    """The expansion of a kernel into single-factor, pairwise, … terms, and the share of selected terms.
 
     Attributes:
         names: The factors' names.
@@ -131,12 +131,12 @@ Grouping = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class FactorGrouping:
-    """Which grouping of the factors explains a representation.
+    """The grouping of the factors that explains a representation.
 
     Attributes:
         groups: The finest grouping with a score of at least 1 − tolerance; the factors in one group if none is finer.
         score: Share of the variance explained by a sum of functions of one group each, in [0, 1].
-        tolerance: Share of the variance that may stay unexplained.
+        tolerance: Share of the variance that may remain unexplained.
         candidates: Every grouping with its score, finest first, then best first.
     """
 
@@ -151,10 +151,11 @@ def find_grouping(
 ) -> FactorGrouping:
     """Search all groupings (set partitions) of the factors, for example {x, y}, {z}.
 
-    A grouping's score is Σ V_S / Σ V over the terms S that lie within one group, V being the variance of all units
-    together: 1 if the representation is a sum of functions of single groups, which no linear map of the units changes.
-    (A nonlinear invertible map may, so a low score does not rule out a factorization.) All factors in one group
-    always score 1. Chosen is the grouping with the most groups whose score reaches 1 − tolerance, the best of several.
+    A grouping's score is Σ V_S / Σ V over the terms S that lie within one group, where V is the total variance of all
+    units. It is 1 if the representation is a sum of functions of single groups, which no linear map of the units
+    changes. (A nonlinear invertible map may, so a low score does not rule out a factorization.) All factors in one
+    group always score 1. The result is the grouping with the most groups whose score reaches 1 − tolerance, and the
+    best of several.
 
     Raises:
         InputError: with more than 8 factors (4140 groupings), or if nothing varies.
@@ -164,7 +165,7 @@ def find_grouping(
 
 
 def grouping_of(expansion: PartialFactorization, *, tolerance: float = TOLERANCE) -> FactorGrouping:
-    """The search of `find_grouping` in an expansion that is there already."""
+    """The search of `find_grouping` in an existing expansion."""
     names, theta = expansion.names, expansion.theta
     _check_search(len(names), tolerance)
     scored: list[tuple[Grouping, float]] = []

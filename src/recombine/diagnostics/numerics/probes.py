@@ -1,22 +1,22 @@
-"""Linear probes: can the factors be read off a layer by a linear map?
+"""Linear probes: can a linear map predict the factors from a layer?
 
     probes = linear_probes(model, space, encode, holdout)
     probes["layers.3.act", "x", "in_sample"].r2
-    probes.to_pandas()                                  # a row per layer, factor and way of scoring
+    probes.to_pandas()                                  # a row per layer, factor and score
 
-Four scores per layer and factor, each R² = 1 − Σ(y − ŷ)² / Σ(y − ȳ)², ȳ the mean of the scored cells. R² ≤ 1; 0 is as
-good as the mean, and off the fitted cells there is no lower bound. A categorical factor has no R²: its labels are
-fitted one-hot, the largest prediction is the answer, and the score is the accuracy, the share of right answers, to be
-held against `chance`, the accuracy of always answering the label that is most common among the fitted cells.
+There are four scores per layer and factor, each R² = 1 − Σ(y − ŷ)² / Σ(y − ȳ)², where ȳ is the mean of the scored
+cells. R² ≤ 1; predicting the mean gives 0, and there is no lower bound on cells that were not fitted. A categorical
+factor has no R²: its labels are fitted one-hot, and the largest prediction is the answer. Its score is the accuracy, to
+be compared with `chance`, the accuracy of always predicting the label that is most common among the fitted cells.
 
     in_sample    least squares fitted and scored on all cells (the paper's; 1 by counting unknowns on wide layers)
     id_to_ood    least squares fitted on ID cells, scored on OOD cells
     ridge_cv     ridge regression within ID cells: every fold predicted by a fit to the other folds
     ridge_ood    the ridge regression with the penalty that did best there, fitted on ID cells, scored on OOD cells
 
-Least squares are those of minimum norm with an intercept, as scikit-learn's LinearRegression; the penalty is
-scikit-learn's `alpha`. Directions along which a layer varies by less than rounding error are left out. On wide layers,
-which are fitted by their Gram matrix, that is less than √(n ε) ≈ 4e-7 of the largest one for n = 784 cells.
+Least squares have minimum norm and an intercept, like scikit-learn's LinearRegression; the penalty is scikit-learn's
+`alpha`. Directions along which a layer varies by less than rounding error are omitted. On wide layers, which are fitted
+by their Gram matrix, these are directions below √(n ε) ≈ 4e-7 of the largest one for n = 784 cells.
 A cyclic factor is probed by the cosine and sine of its angle, scored together.
 """
 
@@ -68,7 +68,7 @@ class Probe:
 
     Attributes:
         layer, units: The layer and its size.
-        factor: What was read out.
+        factor: The factor that is predicted.
         score: How it was fitted and scored, see the module docstring.
         r2: NaN if missing, and for a categorical factor.
         fitted: Number of cells fitted (for ridge_cv: ID cells, of which each fit leaves one fold out).
@@ -100,11 +100,11 @@ class Probes:
     Attributes:
         table: One entry per layer, factor and score.
         cells: The cells used, ID first.
-        grid_cells: Number of cells of the grid; more than `cells` if it was too large and a seeded draw was probed.
-        errors: By layer, how far the ridge probe of each factor is off at each of `cells`, in the factor's unit. No
-            cell is predicted by a fit that saw it: ID cells by the fit to the other folds, OOD cells by that to all
-            ID cells. NaN where there is no such probe. For a cyclic factor the length of the error on its circle, for a
-            categorical one 1 where the label is wrong and 0 where it is right.
+        grid_cells: Number of cells of the grid; larger than that of `cells` if a random sample was probed.
+        errors: By layer, the error of the ridge probe of each factor at each of `cells`, in the factor's unit. No cell
+            is predicted by a fit that used it: ID cells are predicted by the fit to the other folds, OOD cells by the
+            fit to all ID cells. NaN if there is no such probe. For a cyclic factor it is the length of the error on its
+            circle; for a categorical one it is 1 if the label is wrong and 0 if it is right.
     """
 
     table: list[Probe]
@@ -143,17 +143,17 @@ def linear_probes(
         model: A module or callable from codes to outputs; left as it was.
         space: The factor space.
         encode: Factor values → codes; None if the model takes factor values.
-        holdout: Tells ID from OOD cells. Without it all cells are ID and the OOD scores are missing.
+        holdout: Defines ID and OOD cells. Without it, all cells are ID and the OOD scores are missing.
         layers: Which layers; see `recombine.diagnostics.model.layers`.
-        most_cells: A larger grid is probed on a seeded draw of this many cells, with its shares of ID and OOD, since
-            time grows with the square of the cells. The result says so.
-        folds: Folds of the cross-validation, drawn by seed over ID cells.
-        seed: For the draw and the folds.
-        memory: Bytes of activations to keep. Where all cells do not fit, activations are computed again as needed.
+        most_cells: A larger grid is probed on a random sample of this many cells with the same shares of ID and OOD,
+            because time grows with the square of the number of cells. The result records this.
+        folds: Number of folds of the cross-validation, drawn at random over ID cells.
+        seed: Seed of the sample and the folds.
+        memory: Bytes of activations to hold. If all cells do not fit, activations are recomputed as needed.
 
     Returns:
-        The scores. What cannot be told is NaN with its reason: fewer than 10 cells to fit or to score, or a factor
-        that is the same at all scored cells.
+        The scores. A score that cannot be computed is NaN with its reason: fewer than 10 cells to fit or to score, or a
+        factor that is the same at all scored cells.
     """
     if holdout is not None and holdout.space != space:
         raise InputError(f"The hold-out belongs to another space. Got {holdout.space}, expected {space}.")
@@ -180,7 +180,7 @@ def probes_of_features(
     folds: int = FOLDS,
     seed: int = 0,
 ) -> Probes:
-    """The scores from features that are there already.
+    """The scores of given features.
 
     Args:
         features: By layer, with the cells in the order of `cells`.
@@ -211,7 +211,7 @@ def features_of_rows(rows: Shaped[Tensor, "cell unit"]) -> Features:
 
 
 def probe_targets(space: FactorSpace, cells: Int[Tensor, " cell"]) -> dict[str, Float[Tensor, "cell target"]]:
-    """What is to be read out: each factor's value, (cos, sin) of a cyclic factor's angle, or a one-hot label."""
+    """The targets of the probes: a factor's value, (cos, sin) of a cyclic factor's angle, or a one-hot label."""
     coordinates = space.coordinates(cells).to(torch.float64)
     targets = {}
     for axis, (name, factor) in enumerate(space.factors.items()):
@@ -235,7 +235,7 @@ def _units(space: FactorSpace) -> Float[Tensor, " factor"]:
 
 @dataclass(frozen=True)
 class Features:
-    """A layer's activations, up to a rotation and a shift, which no probe with intercept can tell apart.
+    """A layer's activations up to a rotation and a shift, which do not affect a probe with intercept.
 
     Either the rows themselves (cell, unit) or, when units outnumber cells, their Gram matrix (cell, cell).
     """
@@ -416,12 +416,12 @@ def accuracy(truth: Float[Tensor, "cell label"], found: Float[Tensor, "cell labe
 
 
 def _chance(fitted: Float[Tensor, "fitted label"], scored: Float[Tensor, "scored label"]) -> float:
-    """Accuracy on the scored cells of always answering the label that is most common among the fitted ones."""
+    """Accuracy on the scored cells of always predicting the label that is most common among the fitted cells."""
     return float(scored[:, int(fitted.sum(0).argmax())].mean())
 
 
 def _missing(factor: str, name: str, y: Tensor) -> tuple[str, str]:
-    """State and reason if a set of cells can be neither fitted nor scored; both empty if it can."""
+    """State and reason if a set of cells cannot be fitted or scored; both empty if it can."""
     if len(y) < FEWEST_CELLS:
         return Missing.TOO_FEW_CELLS.value, f"{len(y)} {name} cells, fewer than {FEWEST_CELLS}"
     if bool((y == y[0]).all()):
@@ -430,7 +430,7 @@ def _missing(factor: str, name: str, y: Tensor) -> tuple[str, str]:
 
 
 class CrossValidated(NamedTuple):
-    """The ridge regression of the penalty that did best, each fold predicted by a fit to the others."""
+    """The ridge regression with the best penalty, where each fold is predicted by a fit to the others."""
 
     penalty: float
     residuals: Float[Tensor, "cell target"]
@@ -460,8 +460,8 @@ def _cross_validate(
 def compact_features(subject: Subject, cells: Int[Tensor, " cell"], *, memory: int = MEMORY) -> dict[str, Features]:
     """Every layer's activations at some cells, in float64 and in a form no larger than (cell, cell).
 
-    Layers with more units than cells become Gram matrices, summed over slices of units. As many activations are kept
-    as fit into `memory`; the others are computed again for every block of kept ones.
+    Layers with more units than cells become Gram matrices, summed over slices of units. As many activations are held as
+    fit into `memory`; the others are recomputed for every block of held ones.
     """
     try:
         return _compact(subject, cells, memory, copies=False)
@@ -504,7 +504,7 @@ Rows = list[Tensor]  # (cell, unit) of neighbouring cells, as they came out of t
 
 
 class _MemoryReused(Exception):
-    """The model wrote an activation where an earlier one lies that is still needed."""
+    """The model overwrote an earlier activation that is still needed."""
 
 
 def _collect(

@@ -1,4 +1,4 @@
-"""Superposition: is the output for a new combination a sum of remembered outputs?
+"""Superposition: is the output for a new combination a sum of trained outputs?
 
     test = superposition(outputs, space, holdout, truth=images)              # output side, any code
     test = superposition_of_inputs(outputs, model, encode, space, holdout)   # input side, population codes
@@ -35,7 +35,7 @@ Values = Callable[[Tensor], Tensor]  # cells → their factor values, (cell, fac
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Outputs to look at, each (picture, …) in the shape of the model's outputs.
+    """Outputs of a few cells, each (picture, …) in the shape of the model's outputs.
 
     Attributes:
         cells: Which OOD cells.
@@ -62,17 +62,17 @@ class Superposition:
         cosine: ⟨D, S⟩ / ‖D‖‖S‖, in [−1, 1]. NaN where D or S is zero to rounding (on the output side S is
             where no ID cell shares a value).
         cosine_truth: The same of D with the truth; None without one.
-        truth_superposition: The same of the truth with S: what a model that is right would score as `cosine`.
-        scale: a ≥ 0 that makes ‖D − a·S‖ least: max(0, ⟨D, S⟩ / ⟨S, S⟩).
+        truth_superposition: The same of the truth with S: the `cosine` of a model whose outputs are correct.
+        scale: a ≥ 0 that minimizes ‖D − a·S‖: max(0, ⟨D, S⟩ / ⟨S, S⟩).
         energy: Share of ‖D‖² explained by a·S, 1 − ‖D − a·S‖²/‖D‖², in [0, 1] (max(0, cosine)²).
-        factor_scales: Least-squares scales a_i of D ≈ Σ_i a_i S_i, S_i being the part of factor i; the least-norm
-            ones if the parts are dependent.
+        factor_scales: Least-squares scales a_i of D ≈ Σ_i a_i S_i, where S_i is the part of factor i; those of minimum
+            norm if the parts are dependent.
         factor_energy: Share of ‖D‖² explained by that sum, in [0, 1]; at least `energy` for two factors.
         factor_cosine: Cosine of D with each part alone.
-        shared: How many ID cells went into S (output side); 0 for the input side.
-        centred: Whether the mean ID output was taken from D, S and S_i first, and the truth's own ID mean from the
-            truth.
-        pictures: A few cells to look at, never centred.
+        shared: Number of ID cells in S (output side); 0 for the input side.
+        centred: Whether the mean ID output was first subtracted from D, S and S_i, and the ID mean of the truth from
+            the truth.
+        pictures: Pictures of a few cells, never centred.
     """
 
     side: str
@@ -106,13 +106,13 @@ def superposition(
     set of factors and combined by inclusion and exclusion, in blocks of features: no copy of the outputs is made.
 
     Args:
-        outputs: What the model makes of every cell, (cell, …).
+        outputs: The model's output for every cell, (cell, …).
         space: The factor space.
-        holdout: Which cells are OOD.
-        truth: What it should make of them, in the same shape.
-        centred: Take the mean ID output from all pictures first. For pictures with a bright background, whose
-            cosines are all near 1 otherwise.
-        pictures: How many cells to keep pictures of (spread over the OOD cells), or which.
+        holdout: Defines the OOD cells.
+        truth: The correct outputs, with the same shape.
+        centred: Subtract the mean ID output from all pictures first. Use it for pictures with a bright background,
+            whose cosines would otherwise all be close to 1.
+        pictures: Number of cells whose pictures are stored (spread over the OOD cells), or the cells themselves.
         block: Numbers per float64 block; bounds the memory.
     """
     rows = as_rows(outputs, space)
@@ -177,11 +177,11 @@ def superposition_of_inputs(
     value (the ramp): use the output side there.
 
     Args:
-        outputs: What the model makes of every cell, (cell, …).
-        model: Codes (batch, …) → outputs (batch, …). A module is run in eval mode and left as it was.
+        outputs: The model's output for every cell, (cell, …).
+        model: Codes (batch, …) → outputs (batch, …). A module runs in eval mode, and its state is restored.
         encode: Factor values (batch, factor) → codes (batch, …).
         space, holdout, truth, centred, pictures, block: As for `superposition`.
-        made: What `outputs_of_mean_codes` gives, to save time where it is known.
+        made: The result of `outputs_of_mean_codes`, if it is already known.
     """
     rows = as_rows(outputs, space)
     trained, ood = id_and_ood(holdout, space)
@@ -207,11 +207,11 @@ def outputs_of_mean_codes(
     features: int,
     values: Values | None = None,
 ) -> list[Float[Tensor, "_ feature"]]:
-    """For each factor, what the model makes of each of its values with the other factors at their mean code.
+    """For each factor, the output for each of its values with the other factors at their mean code.
 
     With two factors these are D(x, ȳ) for every x and D(x̄, y) for every y. `features` is the size of one output.
-    `values` gives the factor values of cells as `encode` wants them; those of the space, in torch's default
-    precision, if not given.
+    `values` maps cells to the factor values that `encode` expects; by default those of the space in torch's default
+    precision.
     """
     trained, _ = id_and_ood(holdout, space)
     return [_decode(model, codes, features) for codes in _mean_codes(encode, space, trained, values)]
@@ -244,7 +244,7 @@ def _mean_codes(
 
 
 def _decode(model: Model, codes: Float[Tensor, "value ..."], features: int) -> Tensor:
-    """The model's outputs (value, feature) for a few codes, in float64; the model is left as it was."""
+    """The model's outputs (value, feature) for a few codes, in float64. The state of the model is restored."""
     module = module_of(model)
     tensors = [] if module is None else [*module.parameters(), *module.buffers()]
     like = next((tensor for tensor in tensors if tensor.is_floating_point()), None)
@@ -267,10 +267,10 @@ def _shown(thing: object) -> str:
 
 
 class _RightOutputs:
-    """What is compared of the truth: that of the OOD cells, and its own mean over ID cells.
+    """The truth of the OOD cells, and its mean over ID cells.
 
-    The truth is centred by its own mean: with that of a model that learnt nothing, its cosine would be about the
-    model's error and not about what distinguishes one cell from another.
+    The truth is centred by its own mean. With the mean of a model that learnt nothing, its cosine would reflect the
+    model's error instead of the differences between cells.
     """
 
     def __init__(self, truth: Truth, trained: Bool[Tensor, " cell"], ood: Bool[Tensor, " cell"], centred: bool) -> None:
@@ -291,7 +291,7 @@ def _background(
 
 
 def _picked(pictures: int | Sequence[int], ood: Bool[Tensor, " cell"]) -> Int[Tensor, " picture"]:
-    """Rows (among the OOD cells) to keep pictures of."""
+    """Rows (among the OOD cells) whose pictures are stored."""
     cells = ood.nonzero()[:, 0]
     if isinstance(pictures, int):
         count = max(0, min(pictures, len(cells)))
@@ -319,7 +319,7 @@ class _Accumulated:
         background: Float[Tensor, " block"],
         right: tuple[Float[Tensor, "ood block"], Float[Tensor, " block"]] | None,
     ) -> None:
-        """Add what one block of features contributes, the background having been taken from it."""
+        """Add the contribution of one block of features, from which the background has been subtracted."""
         taken = [background] * len(vectors)
         if right is not None:
             vectors, taken = [*vectors, right[0]], [*taken, right[1]]

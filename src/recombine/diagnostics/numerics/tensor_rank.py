@@ -1,12 +1,11 @@
-"""How many products of single-mode vectors add up to a tensor: SVD for two modes, CP by alternating least squares
-(tensorly) for more.
+"""The rank of a tensor: SVD for two modes, CP by alternating least squares (tensorly) for more.
 
-The rank found by fitting is an upper bound: a better fit with fewer terms may have been missed. A lower bound is
-certain: a sum of R products has unfoldings of matrix rank at most R, so its error is at least that of the best
-rank-R matrix for every unfolding. Where both bounds meet the rank is proven.
+The rank found by fitting is an upper bound, because a better fit with fewer terms may have been missed. The lower bound
+is certain: a sum of R products has unfoldings of matrix rank at most R, so its error is at least that of the best
+rank-R matrix for every unfolding. If both bounds agree, the rank is proven.
 
-Fits take most of the time, and it grows with the number of entries: a `Budget` bounds it. Fits then take fewer steps
-and fewer starts, and the result says so.
+Fits take most of the time, which grows with the number of entries. A `Budget` bounds it: fits then use fewer steps and
+fewer starts, and the result records this.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ class RankSearch:
 
     Attributes:
         rank: The least number found; None if none up to the last of `tried` was enough. 0 for the zero tensor.
-        lower_bound: No smaller number can do.
-        epsilon: The error allowed, ‖t − t_R‖ / scale, scale being ‖t‖ unless another was given.
+        lower_bound: No smaller number is possible.
+        epsilon: The error allowed, ‖t − t_R‖ / scale, where scale is ‖t‖ by default.
         tried: Numbers of terms tried.
         errors: The best relative error with each.
         weights: Weights of the terms of the last one tried, largest first.
@@ -90,8 +89,8 @@ def cp_terms(
     The first starts from simultaneous diagonalization, which solves exact tensors outright if two modes are at least
     `rank` long; the others from alternating least squares, begun at singular vectors (where every mode is long
     enough) and at seeded random factors. Each is finished, up to 1500 unknowns, by damped Gauss–Newton steps on all
-    factors at once, where alternating ones crawl (terms that are alike, or faint beside others). The zero tensor has
-    error 0. One fit is made even if it exceeds the budget.
+    factors at once, which converge where alternating steps are slow (similar terms, or faint ones). The zero tensor has
+    error 0. At least one fit is made, even if it exceeds the budget.
     """
     norm = float(torch.linalg.vector_norm(tensor))
     if norm == 0:
@@ -126,7 +125,7 @@ def cp_terms(
     return CPTerms(best.weights, best.error, complete)
 
 
-# The numbers below fit what one core was seen to need, for tensors of 32 to 500 000 entries and 1 to 8 terms.
+# The numbers below were fitted to the time on one core for tensors of 32 to 500 000 entries and 1 to 8 terms.
 
 
 def _iteration_cost(tensor: Float[Tensor, "*mode"], rank: int) -> int | float:
@@ -224,8 +223,8 @@ def _polish(
     """Levenberg–Marquardt on all factors of a tensor of norm 1; returns them with their error, and whether it ended
     by itself.
 
-    It ends where a step gains less than a share of the error that is small beside the error allowed: a fit to within
-    a twentieth needs no seven digits, and a step on a thousand unknowns takes a tenth of a second.
+    It ends when the gain of a step is small compared with the error allowed: a fit to within a twentieth does not need
+    seven digits, and a step on a thousand unknowns takes a tenth of a second.
     """
     least_gain = max(1e-7, 0.02 * enough)
     factors = _balanced(factors)
@@ -324,13 +323,13 @@ def rank_search(
     Args:
         tensor: One mode per factor.
         epsilon: Relative Frobenius error allowed.
-        scale: What the error is relative to; ‖t‖ if not given.
-        largest: The most terms tried for three modes and more (two modes are solved for all numbers at once).
+        scale: The error is relative to this number; by default ‖t‖.
+        largest: Largest number of terms for three or more modes (two modes are solved for all numbers at once).
         inits: Fits per number of terms.
-        seed: Of the random starts.
-        iterations: The most per fit.
+        seed: Seed of the random starts.
+        iterations: Largest number of iterations per fit.
         budget: Bounds the fits; unlimited if not given.
-        hopeless: Fit `largest` terms also where the lower bound is above them, for their error and weights.
+        hopeless: Whether to fit `largest` terms even if the lower bound is larger, to obtain their error and weights.
     """
     if not epsilon >= 0 or not math.isfinite(epsilon) or largest < 1 or inits < 1:
         raise InputError(f"Needs epsilon ≥ 0, largest ≥ 1, inits ≥ 1. Got {epsilon}, {largest}, {inits}.")
@@ -349,7 +348,9 @@ def rank_search(
     bound = _lower_bound(tensor, epsilon * scale, budget)
     tried, errors, found, weights, complete = [], [], None, np.zeros(0), True
     for rank in range(min(bound, largest) if hopeless or bound <= largest else largest + 1, largest + 1):
-        share = budget.share(2 if rank < largest else 1)  # half of what is left: small numbers say most
+        share = budget.share(
+            2 if rank < largest else 1
+        )  # half of the remaining budget: small ranks are most informative
         enough = epsilon * scale / norm
         terms = cp_terms(tensor, rank, enough=enough, inits=inits, seed=seed, iterations=iterations, budget=share)
         tried.append(rank)

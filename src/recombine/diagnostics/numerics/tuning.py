@@ -1,4 +1,4 @@
-"""Tuning: what single units of a layer respond to over the grid, like stripes (one factor) or like bumps (all).
+"""Tuning: whether single units of a layer respond to one factor (stripes) or to a combination (bumps).
 
 ```python
 curves = tuning_curves(activations, space)
@@ -35,8 +35,8 @@ class TuningSummary:
 
     Attributes:
         units: Number of units.
-        constant: How many do not vary over the grid; they take no part in the rest.
-        stripe, bump: Mean indices of the units that vary, weighted by nothing; NaN if none does.
+        constant: Number of units that do not vary over the grid; all other numbers exclude them.
+        stripe, bump: Unweighted mean indices of the units that vary; NaN if none does.
         weighted_stripe, weighted_bump: Means weighted by the units' variances, so that faint units count little.
         median_stripe, median_bump: Medians of the units that vary, each counted by its variance.
         stripe_share, bump_share: Shares of the varying units with an index of at least 0.5.
@@ -114,8 +114,9 @@ class TuningCurves:
     ) -> Int[np.ndarray, " chosen"]:
         """The units with the highest index, highest first; fewer if fewer units vary. Ties go to the lower number.
 
-        `strong` leaves out units that vary less than the mean of those that vary: rare responses are the most
-        localized ones, and there are many in a trained network.
+                `strong` omits units that vary less than the mean of those that vary, because rare responses, of which a
+                trained
+        network has many, are the most localized ones.
         """
         if kind not in ("stripe", "bump"):
             raise InputError(f"Units are typical of a stripe or a bump. Got {kind!r} instead.")
@@ -151,8 +152,8 @@ def tuning_curves(
 
     - *stripe index* = max_i V_i / V: the share of the variance that the best single factor explains. 1 for a unit
       that varies along one factor only.
-    - *interaction* = 1 − Σ_i V_i / V: what no sum of single-factor functions explains. 0 for a stripe and for a cross
-      of two stripes.
+    - *interaction* = 1 − Σ_i V_i / V: the share that no sum of single-factor functions explains. 0 for a stripe and for
+      a cross of two stripes.
     - *localization* = min_i (N_i − P_i) / (N_i − 1), over factors with N_i > 1 values. With the response
       r = (h − median of h)² and its profile e_i along factor i (summed over the others), P_i = (Σ e_i)² / Σ e_i² is
       the number of values that the response occupies: 1 if a single value has it all, N_i if all have the same. 0 for
@@ -164,10 +165,10 @@ def tuning_curves(
     approaches (0, 1) as it becomes narrow compared with the grid. A cross of two equal stripes has stripe 0.5, bump 0.
 
     Args:
-        activations: (cell, …); everything but the cells counts as units.
+        activations: (cell, …); all axes except the first are units.
         space: The factor space; at least two factors with more than one value.
         block: Numbers per float64 block; bounds the memory.
-        components: The `variance_components` of the activations, to save time where they are known.
+        components: The `variance_components` of the activations, if they are already known.
     """
     rows = as_rows(activations, space, "activations")
     if sum(size > 1 for size in space.shape) < 2:

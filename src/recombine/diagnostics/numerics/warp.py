@@ -1,4 +1,4 @@
-"""Warp: how the geometry of a model's outputs departs from that of the true images (Liang et al. 2025, Fig. 4)."""
+"""Warp: how the geometry of a model's outputs differs from that of the true images (Liang et al. 2025, Fig. 4)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def warp(
         distortion_id, distortion_ood: Mean |d| on ID and OOD cells; 0 is right.
         warp: Mean d on OOD cells minus mean d on ID cells: negative if the hold-out is shrunk.
         roughness_ood: Mean of `neighbour_differences`.
-        …_median: The same with medians in place of means, which single cells do not move.
+        …_median: The same with medians instead of means, which are robust to single cells.
     """
     trained, held, d = holdout.id_mask.ravel(), holdout.ood_mask.ravel(), log_volume - truth
     steps = neighbour_differences(log_volume, holdout)

@@ -1,1 +1,1 @@
-"""The parts of a diagnosis, one module each: a module in this folder joins by being there. See `diagnostics.part`."""
+"""The parts of a diagnosis, one module each. Modules in this folder are found automatically."""

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
 
 CP_LARGEST, CP_INITS = 8, 2
-CP_OUTPUTS = 4  # numbers of an output taken apart with three factors and more
-MOST_NUMBERS = 2**24  # cells times numbers taken apart with two factors
+CP_OUTPUTS = 4  # entries of an output that are decomposed with three or more factors
+MOST_NUMBERS = 2**24  # cells times entries that are decomposed with two factors
 MIXTURE_STEPS = 300
 
 
@@ -49,7 +49,7 @@ class Complexity(LayerPart):
     tables: ClassVar = {
         "layers": {
             "layer": "Name of the layer.",
-            "units": "How many units it has.",
+            "units": "Number of units.",
             "up_to_*": "Share of the weight of terms of at most this many factors.",
             "grouping": "The finest grouping of factors that explains all but `tolerance`.",
             "grouping_score": "Share that it explains.",
@@ -58,7 +58,7 @@ class Complexity(LayerPart):
         "terms": {
             "layer": "Name of the layer.",
             "term": "Which factors.",
-            "order": "How many they are.",
+            "order": "Number of cells.",
             "theta": "Variance of the term, summed over units.",
         },
         "functions": {
@@ -68,12 +68,12 @@ class Complexity(LayerPart):
             "epsilon": "That relative error.",
             "proven": "Whether fewer products are impossible.",
             "complete": "Whether the search was done in full, or cut short by the budget.",
-            "outputs": "How many numbers of each output were taken apart.",
-            "of_outputs": "How many there are.",
+            "outputs": "Number of entries of each output that were decomposed.",
+            "of_outputs": "Total number.",
         },
         "distributions": {
             "distribution": "Of what.",
-            "rank": "How many product distributions mix into it; NaN if more than tried.",
+            "rank": "Number of product distributions in the mixture; NaN if more than were tried.",
             "lower_bound": "At least this many are needed.",
             "measure": "How the distance is measured: kl or tv.",
             "epsilon": "Distance allowed.",
@@ -185,7 +185,7 @@ def _function_rows(inputs: DiagnosisInputs, budget: Budget) -> tuple[Rows, dict[
 
 
 def _chosen_outputs(inputs: DiagnosisInputs) -> Int[Tensor, " output"]:
-    """The numbers of an output that are taken apart: all of them, or those that vary most."""
+    """The entries of an output that are decomposed: all of them, or those that vary most."""
     outputs = inputs.outputs.flatten(1)
     most = MOST_NUMBERS // len(outputs) if inputs.space.n_factors <= 2 else CP_OUTPUTS
     if outputs.shape[1] <= most:
@@ -201,9 +201,9 @@ def _numbers(name: str, inputs: DiagnosisInputs, chosen: Int[Tensor, " output"])
 
 
 def _distribution_rows(inputs: DiagnosisInputs, budget: Budget) -> tuple[Rows, dict[str, Absence]]:
-    """How many product distributions mix into the distribution of the trained combinations.
+    """The number of product distributions whose mixture is the distribution of the trained combinations.
 
-    One would mean that x and y are independent in training; a hold-out makes them dependent.
+    A single one would mean that x and y are independent in training; a hold-out makes them dependent.
     """
     what = "complexity of the trained combinations"
     if inputs.holdout is None:

@@ -38,7 +38,7 @@ class ConjunctionPart(Part):
     needs = frozenset({Need.TRUTH, Need.HOLDOUT})
     tables: ClassVar = {
         "summary": {
-            "n_cells": "How many OOD cells.",
+            "n_cells": "Number of OOD cells.",
             "additive": "Cosine of the output with the sum of the single-factor scenes, mean over cells.",
             "composed": "Cosine of the output with the true scene, mean over cells.",
             "baseline": "Cosine of the true scene with that sum, mean over cells.",
@@ -46,7 +46,7 @@ class ConjunctionPart(Part):
             "composed_median": "Median over cells of the cosine with the true scene.",
         },
         "cells": {
-            "cell": "Number of the OOD cell.",
+            "cell": "Index of the OOD cell.",
             "additive": "Cosine of its output with the sum of the single-factor scenes; NaN for a blank output.",
             "composed": "Cosine of its output with the true scene.",
             "baseline": "Cosine of the true scene with the sum.",
@@ -56,7 +56,7 @@ class ConjunctionPart(Part):
     def compute(self, inputs: DiagnosisInputs) -> PartResult:
         scene = inputs.known_truth.function
         if not isinstance(scene, Scene) or not scene.has_absent:
-            raise NotComputable(Missing.NOT_APPLICABLE, "The target is no scene that can leave factors out.")
+            raise NotComputable(Missing.NOT_APPLICABLE, "The target is not a scene that can leave factors out.")
         cells = inputs.split.ood_cells
         values = inputs.subject.values(cells)
         scores = conjunction_scores(scene, values, inputs.outputs[cells])

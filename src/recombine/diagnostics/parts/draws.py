@@ -60,8 +60,8 @@ class Draws(Part):
             "ood_error": "Squared error over the truth's variance, unseen cells.",
         },
         "spread": {
-            "cells": "Which cells: all, id or ood.",
-            "n_cells": "How many they are.",
+            "cells": "Set of cells: all, id or ood.",
+            "n_cells": "Number of cells.",
             "spread": "Variance over the draws, mean over cells and numbers.",
             "relative": "spread over the truth's variance (over the mean output's without truth).",
         },
@@ -73,11 +73,13 @@ class Draws(Part):
     def compute(self, inputs: DiagnosisInputs) -> PartResult:
         count, outputs = inputs.request.draws, inputs.outputs
         if count == 1 or inputs.draw is None:
-            raise NotComputable(Missing.NOT_APPLICABLE, "One draw has no spread. Ask for more, such as draws=8.")
+            raise NotComputable(
+                Missing.NOT_APPLICABLE, "A single draw has no spread. Request more, for example draws=8."
+            )
         if 2 * outputs.numel() > MOST_OUTPUTS:
             raise NotComputable(
                 Missing.TOO_LARGE, f"Mean and deviation of {len(outputs)} outputs of {outputs[0].numel()} numbers are "
-                "too many to keep."
+                "too large to store."
             )  # fmt: skip
         verdicts: list[Verdict] = []
         mean = torch.zeros(outputs.shape, dtype=torch.float64)

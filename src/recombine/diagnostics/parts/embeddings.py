@@ -43,7 +43,7 @@ class Embeddings(LayerPart):
     tables: ClassVar = {
         "layers": {
             "layer": "Name of the layer.",
-            "cells": "How many cells were embedded.",
+            "cells": "Number of embedded cells.",
             "explained_*": "Share of the variance along each principal component.",
         }
     }

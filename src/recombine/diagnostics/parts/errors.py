@@ -1,4 +1,4 @@
-"""Errors: mean squared error of every cell, and by split relative to the truth's own spread."""
+"""Errors: mean squared error of every cell, and of each split relative to the variance of the truth."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @PARTS.register
 class Errors(Part):
-    """Mean squared error of every cell, and by split relative to the truth's own spread.
+    """Mean squared error of every cell, and of each split relative to the variance of the truth.
 
     Arrays: `mse`, (cell,); NaN where a cell does not exist.
     """
@@ -33,11 +33,11 @@ class Errors(Part):
     needs = frozenset({Need.TRUTH})
     tables: ClassVar = {
         "errors": {
-            "cells": "Which cells: all, id or ood.",
-            "n_cells": "How many they are.",
+            "cells": "Set of cells: all, id or ood.",
+            "n_cells": "Number of cells.",
             "mse": "Mean squared error.",
             "truth_variance": "Mean square of the truth around its mean over trained cells.",
-            "relative": "mse / truth_variance: 0 is right, 1 is as good as always answering the mean.",
+            "relative": "mse / truth_variance: 0 for correct outputs, 1 for always returning the mean.",
         }
     }
 

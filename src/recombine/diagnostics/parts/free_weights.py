@@ -1,4 +1,4 @@
-"""Free weights: how much of an unseen output does the best non-negative sum of remembered outputs explain?"""
+"""Free weights: how much of an unseen output does the best nonnegative sum of trained outputs explain?"""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class FreeWeights(Part):
     needs = frozenset({Need.TRUTH, Need.HOLDOUT})
     tables: ClassVar = {
         "summary": {
-            "n_cells": "How many OOD cells.",
+            "n_cells": "Number of OOD cells.",
             "share": "Share of the output's energy that the best sum explains, median over cells, in [0, 1].",
-            "truth": "The same for the truth in place of the output: what right outputs would score.",
-            "unrelated": "The same with as many trained cells that share no value: what free weights alone achieve.",
+            "truth": "The same for the truth instead of the output: the share for correct outputs.",
+            "unrelated": "The same with as many trained cells that share no value: the effect of free weights alone.",
             "trained": "The same for trained outputs with a hole of the same size around them.",
-            "blank": "Share of cells whose outputs hold nothing beside the mean trained output.",
+            "blank": "Share of cells whose outputs equal the mean trained output.",
         },
         "cells": {
-            "cell": "Number of the OOD cell.",
+            "cell": "Index of the OOD cell.",
             "share": "Share of its output's energy that the best sum explains; NaN if it is blank.",
             "truth": "The same for the truth.",
             "unrelated": "The same with unrelated trained cells.",
-            "trained": "The same for a trained cell drawn for it.",
+            "trained": "The same for a randomly chosen trained cell.",
             "blank": "Whether its output is blank.",
         },
     }

@@ -1,4 +1,4 @@
-"""Geometry: the metric tensor of every layer, and the scores read off it on ID and OOD cells."""
+"""Geometry: the metric tensor of every layer, and its scores on ID and OOD cells."""
 
 from __future__ import annotations
 
@@ -43,15 +43,14 @@ if TYPE_CHECKING:
 
 @PARTS.register
 class GeometryPart(Part):
-    """The metric tensor of every layer, and the scores read off it on ID and OOD cells.
+    """The metric tensor of every layer, and its scores on ID and OOD cells.
 
-    Derivatives are taken along all factors but categorical ones; the fact `factors` lists them.
-    Methods are those of the request: `exact` derivatives, `finite difference` on the grid, or both; maps and the
-    overview are those of the first. The true images have a geometry of their own, to which that of the output is
-    compared.
+    Derivatives are taken along all factors except categorical ones; the fact `factors` lists them. The request selects
+    the methods: `exact` derivatives, `finite difference` on the grid, or both. Maps and the overview use the first
+    method. The geometry of the output is compared with that of the true images.
 
     Arrays: `metric/<layer>`, (cell, factor, factor), and `log_volume/<layer>`, (cell,), by the first method; those of
-    a second one are called `metric by <method>/<layer>` and `log_volume by <method>/<layer>`. `true_log_volume`,
+    a second method are called `metric by <method>/<layer>` and `log_volume by <method>/<layer>`. `true_log_volume`,
     (cell,), is that of the truth.
     """
 
@@ -61,21 +60,21 @@ class GeometryPart(Part):
     settings: ClassVar = {"geometry": "methods"}
     tables: ClassVar = {
         "layers": {
-            "method": "How the metric tensor was found: exact or finite difference.",
+            "method": "How the metric tensor was computed: exact or finite difference.",
             "layer": "Name of the layer.",
-            "units": "How many units it has.",
-            "cells": "Which cells: all, id or ood.",
-            "n_cells": "How many they are.",
+            "units": "Number of units.",
+            "cells": "Set of cells: all, id or ood.",
+            "n_cells": "Number of cells.",
             "log_volume": "Mean log10 of the volume element.",
             "median_condition": "Median condition number of the metric tensor.",
             "n_singular": "Cells whose volume element is 0.",
             "pair": "Which factors: all, or a pair.",
             "factorization_pointwise": "Factorization score F, mean over cells, in [0.5, 1].",
             "factorization_ratio_of_means": "F of the means over cells, in [0.5, 1].",
-            "n_degenerate": "Cells at which F is 0/0; they are left out.",
+            "n_degenerate": "Cells at which F is 0/0; they are omitted.",
         },
         "warp": {
-            "method": "How both metric tensors were found.",
+            "method": "How both metric tensors were computed.",
             "truth_log_volume_id": "Mean log10 volume element of the true images on ID cells.",
             "truth_log_volume_ood": "The same on OOD cells.",
             "distortion_id": "Mean |d| on ID cells, d = log10 dv of the output − log10 dv of the truth.",
@@ -195,13 +194,13 @@ def _geometry(inputs: DiagnosisInputs, method: str) -> Geometry:
 
 
 def _true_log_volume(inputs: DiagnosisInputs, method: str) -> Float[np.ndarray, " cell"]:
-    """log₁₀ dv of the true images: even where they only move, less where they are cut at a border."""
+    """log₁₀ dv of the true images: constant where they only move, smaller where they are cut off at a border."""
     truth = inputs.known_truth
     if method == "exact":
         if truth.function is None:
             raise NotComputable(
                 Missing.NOT_DIFFERENTIABLE,
-                f"the target is known on the grid only, so it has no derivative. {USE_DIFFERENCES}",
+                f"the target is known only on the grid, so it has no derivative. {USE_DIFFERENCES}",
             )
         found = metric_tensor_exact(truth.function, inputs.space, layers=OUT, available=inputs.available)
     else:
@@ -224,5 +223,5 @@ def _warp_row(
     found: Geometry, true_volume: Float[np.ndarray, " cell"], method: str, inputs: DiagnosisInputs
 ) -> dict[str, Any]:
     if OUT not in found.layers:
-        raise NotComputable(Missing.NOT_REQUESTED, "the output is not among the layers chosen")
+        raise NotComputable(Missing.NOT_REQUESTED, "the output is not among the selected layers")
     return {"method": method, **warp(found[OUT].log_volume, true_volume, inputs.split)}

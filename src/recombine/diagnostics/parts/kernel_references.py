@@ -1,4 +1,4 @@
-"""Kernel references: how far right outputs, and perfect superpositions, would agree with shared factor values."""
+"""Kernel references: the agreement with shared factor values of correct outputs and of perfect superpositions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class KernelReferences(Part):
     """The two ends of the scale on which the agreement of the part `kernels` lies.
 
     A perfect superposition of an OOD cell is the mean of the true outputs of all ID cells that share a value with it;
-    ID cells keep their true outputs. An OOD cell that shares no value with any keeps its own.
+    ID cells keep their true outputs. So do OOD cells that share no value with any ID cell.
     """
 
     name = "kernel_references"

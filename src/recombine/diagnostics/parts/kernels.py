@@ -42,9 +42,9 @@ SIMILARITY_LABELS = {"cosine": "cosine", "l2": "L2 distance", "overlap": "pixel 
 
 @PARTS.register
 class Kernels(Part):
-    """Gram matrices and what they agree with, kernel regression, the spectrum of the cosine kernel.
+    """Gram matrices and their agreement with shared values, kernel regression, the spectrum of the cosine kernel.
 
-    Arrays: `gram/<similarity>`, (cell, cell) with ID cells first; `cells`, which cell each row is; `spectrum`.
+    Arrays: `gram/<similarity>`, (cell, cell) with ID cells first; `cells`, the cell of each row; `spectrum`.
     """
 
     name = "kernels"
@@ -61,9 +61,9 @@ class Kernels(Part):
             "null_low": "2.5 % quantile of r when factor values are renamed at random.",
             "null_high": "97.5 % quantile of the same.",
             "p_value": "Share of renamings with r at least as high.",
-            "pairs": "How many pairs of cells.",
-            "draws": "How many renamings and resamplings.",
-            "missing": "OOD cells left out because their similarity is undefined.",
+            "pairs": "Number of pairs of cells.",
+            "draws": "Number of renamings, and of resamplings.",
+            "missing": "OOD cells that are omitted because their similarity is undefined.",
         },
         "regression": {
             "kind": "Which kernel over factors: factorized or radial.",
@@ -72,26 +72,26 @@ class Kernels(Part):
             "id_relative": "The same over the outputs' variance.",
             "ood_relative": "The same over the outputs' variance.",
             "exhaustive": "Whether all combinations of length scales were tried, or factor by factor.",
-            "cells": "How many cells it was fitted to and scored on.",
-            "of_cells": "How many there are.",
+            "cells": "Number of cells used for the fit and the scores.",
+            "of_cells": "Total number.",
             "length_*": "Length scale chosen for each factor, by the error on ID cells alone.",
         },
         "spectrum": {
-            "method": "How the kernel was taken apart: schmidt (two factors) or cp.",
+            "method": "How the kernel was decomposed: schmidt (two factors) or cp.",
             "participation_ratio": "Effective number of product terms.",
             "entropy_rank": "The same by entropy.",
             "rank": "Terms needed for a relative error of epsilon.",
-            "error": "Relative error that is left.",
-            "epsilon": "Relative error aimed at.",
+            "error": "Remaining relative error.",
+            "epsilon": "Target of the relative error.",
             "complete": "Whether the search for product terms was done in full, or cut short by the budget.",
         },
     }
 
     def panel(self, result: PartResult, diagnosis: Diagnosis, pack: Packer, most: int) -> dict[str, Any]:
-        """The upper triangles of all similarities, row by row, and which cell each row is.
+        """The upper triangles of all similarities, row by row, and the cell of each row.
 
-        A larger matrix is shown for every second, third, … cell, so that ID and OOD keep their shares; `of` says of
-        how many.
+        Of a larger matrix, only every second, third, … cell is shown, so that ID and OOD keep their shares; `of` is the
+        total number of cells.
         """
         cells, n_id = result.arrays["cells"], int(result.facts["n_id"])
         step = -(-len(cells) // most)
@@ -208,7 +208,7 @@ def _cut_short(tables: dict[str, Rows], cells: int) -> bool:
 def _spectrum(grams: GramMatrices, seed: int, budget: Budget) -> tuple[dict[str, Any], Float[np.ndarray, " term"]]:
     if len(grams.cells) < len(grams.space):
         raise NotComputable(
-            Missing.TOO_LARGE, f"A spectrum needs all cells, and {len(grams.space)} are more than {MOST_CELLS}."
+            Missing.TOO_LARGE, f"A spectrum needs all cells, but there are {len(grams.space)}, more than {MOST_CELLS}."
         )
     settings: dict[str, Any] = {} if grams.space.n_factors == 2 else CP
     found = kernel_spectrum(grams.in_cell_order("cosine"), grams.space, seed=seed, budget=budget, **settings)

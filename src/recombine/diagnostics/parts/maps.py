@@ -1,4 +1,4 @@
-"""Maps: what a factor-rendered decoder draws for every value of every factor."""
+"""Maps: the map that a factor-rendered decoder draws for every value of every factor."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class Maps(Part):
     on_request = True
     tables: ClassVar = {
         "summary": {
-            "maps": "How many maps there are.",
+            "maps": "Number of maps.",
             "effective_rank": "Mean effective rank of the maps, at least 1.",
             "banding": "Mean banding of the maps, in [0, 1]; 1 is a band along an image axis.",
             "banding_median": "Median banding.",
-            "trapped": "How many maps have a banding below 0.5.",
+            "trapped": "Number of maps with a banding below 0.5.",
         },
         "values": {
             "factor": "The factor.",
-            "value": "Number of its value.",
-            "channel": "Number of the channel.",
+            "value": "Index of its value.",
+            "channel": "Index of the channel.",
             "effective_rank": "Effective rank of the map.",
             "banding": "Its banding.",
         },

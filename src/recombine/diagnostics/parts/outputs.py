@@ -1,4 +1,4 @@
-"""Outputs: what the model makes of every cell, beside the truth."""
+"""Outputs: the model's output and the truth for every cell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_OUTPUTS = 2**25  # numbers kept, 128 MB
 
 @PARTS.register
 class Outputs(Part):
-    """What the model makes of every cell, beside the truth: what a reader wants to see first.
+    """The model's output and the truth for every cell.
 
     Arrays: `output` and `truth`, (cell, …); NaN where a cell does not exist.
     """
@@ -33,8 +33,8 @@ class Outputs(Part):
     order = 10
     tables: ClassVar = {
         "range": {
-            "cells": "Which cells: all, id or ood.",
-            "n_cells": "How many they are.",
+            "cells": "Set of cells: all, id or ood.",
+            "n_cells": "Number of cells.",
             "least": "Smallest number in their outputs.",
             "mean": "Mean over their outputs.",
             "most": "Largest number in their outputs.",
@@ -45,7 +45,7 @@ class Outputs(Part):
         outputs, truth = inputs.outputs, inputs.truth
         if outputs.numel() > MOST_OUTPUTS:
             raise NotComputable(
-                Missing.TOO_LARGE, f"{len(outputs)} outputs of {outputs[0].numel()} numbers are too many to keep."
+                Missing.TOO_LARGE, f"{len(outputs)} outputs of {outputs[0].numel()} numbers are too large to store."
             )
         rows = [
             {"cells": name, "n_cells": int(mask.sum()), "least": float(here.min()), "mean": float(here.double().mean()),
@@ -67,7 +67,7 @@ class Outputs(Part):
         return f"outputs from {row['least']:.3g} to {row['most']:.3g}"
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
-        """A few cells, spread over the trained and the held-out ones: truth above output."""
+        """A few trained and held-out cells, with the truth above the output."""
         exist = np.flatnonzero(~np.isnan(result.arrays["output"]).reshape(len(diagnosis.space), -1).all(1))
         held = diagnosis.held_out[exist]
         chosen = np.concatenate([cells[np.linspace(0, len(cells) - 1, 4).astype(int)]

@@ -46,15 +46,15 @@ class ProbesPart(LayerPart):
     tables: ClassVar = {
         "scores": {
             "layer": "Name of the layer.",
-            "units": "How many units it has.",
-            "factor": "What is read out.",
+            "units": "Number of units.",
+            "factor": "Factor that is predicted.",
             "score": "How it is fitted and scored: in_sample, id_to_ood, ridge_cv or ridge_ood.",
-            "r2": "R², at most 1; 0 is as good as the mean. NaN for a categorical factor.",
-            "fitted": "How many cells were fitted.",
-            "scored": "How many cells were scored.",
+            "r2": "R², at most 1; 0 if no better than the mean. NaN for a categorical factor.",
+            "fitted": "Number of cells used for the fit.",
+            "scored": "Number of cells that were scored.",
             "penalty": "Penalty of the ridge regression.",
             "accuracy": "Share of right labels of a categorical factor; NaN for others.",
-            "chance": "Accuracy of always answering the most common fitted label; NaN for other factors.",
+            "chance": "Accuracy of always predicting the most common label of the fit; NaN for other factors.",
             "missing": "State of a missing score; empty if there is one.",
         }
     }
@@ -70,7 +70,7 @@ class ProbesPart(LayerPart):
         n_id = len(cells) if inputs.holdout is None else int(inputs.holdout.id_mask.ravel()[cells.numpy()].sum())
         if layer.drawn is None:
             features = layer.features(cells)
-        else:  # all units all the same: of fewer cells there are never more than fit
+        else:  # all units: the sampled cells always fit
             alone = replace(inputs.subject, layers={layer.name: layer.layer})
             features = compact_features(alone, cells, memory=inputs.request.memory // 2)[layer.name]
         found = probes_of_features(
@@ -117,7 +117,7 @@ class ProbesPart(LayerPart):
             for row, name in enumerate(diagnosis.layers):
                 if f"error/{name}" in result.arrays:
                     off[row, result.arrays["cells"]] = result.arrays[f"error/{name}"][axis]
-            about = "how far a linear read-out is off where its fit saw nothing"
+            about = "error of a linear probe at cells that its fit did not use"
             maps.append(PageMap("probe error", off, factor, about, least_steps=0.05, curve="root"))
         return PageContent(("scores",), tuple(maps))
 

@@ -49,11 +49,11 @@ _COMMON = {
 
 @PARTS.register
 class SuperpositionPart(Part):
-    """A class for every OOD cell with its evidence, and the paper's two superposition tests; pictures of a few cells.
+    """The class of every OOD cell with its evidence, the paper's two superposition tests, and pictures of a few cells.
 
-    Arrays: `pictures/…` of the chosen cells; `memories/cells` and `memories/weights`, the best sum of every classified
-    cell in the order of the table `classes` (−1 and 0 where there are fewer); and `mean codes/<factor>`, the output for
-    every value of a factor with all others at their mean code. The fact `verdict` is the verdict that follows.
+    Arrays: `pictures/…` of the selected cells; `memories/cells` and `memories/weights`, the best sum of every
+    classified cell in the order of the table `classes` (padded with −1 and 0); and `mean codes/<factor>`, the output
+    for every value of a factor with all others at their mean code. The fact `verdict` is the resulting verdict.
     """
 
     name = "superposition"
@@ -64,7 +64,7 @@ class SuperpositionPart(Part):
     tables: ClassVar = {
         "cells": {
             **_COMMON,
-            "cell": "Number of the OOD cell.",
+            "cell": "Index of the OOD cell.",
             "<factor>": "The cell's value of each factor (value_<factor> if a column has that name).",
             "cosine": "Cosine of the output with its superposition.",
             "cosine_truth": "Cosine of the output with the truth.",
@@ -73,40 +73,40 @@ class SuperpositionPart(Part):
             "energy": "Share of the output's energy that the scaled superposition explains.",
             "factor_energy": "The same with one scale per factor.",
             "scale_*": "Best scale of each factor's part.",
-            "shared": "How many trained cells share a value with the cell.",
+            "shared": "Number of trained cells that share a value with the cell.",
         },
         "summary": {
             **_COMMON,
-            "n_cells": "How many OOD cells.",
+            "n_cells": "Number of OOD cells.",
             "cosine": "Median over cells.",
             "cosine_truth": "Median over cells.",
             "energy": "Median over cells.",
             "factor_energy": "Median over cells.",
-            "truth_energy": "What right outputs would score as energy; median over cells.",
+            "truth_energy": "The energy that correct outputs would have; median over cells.",
             "truth_superposition": "Median over cells.",
             "nearer": "Median over cells of cosine − cosine_truth.",
         },
         "classes": {
-            "cell": "Number of the cell.",
+            "cell": "Index of the cell.",
             "<factor>": "The cell's value of each factor (value_<factor> if a column has that name).",
-            "split": "ood, or id for a trained cell looked at as if it were unseen.",
-            "class": "What the output is; the values of `CellClass`.",
-            "options": "Between which classes an ambiguous cell could not decide.",
+            "split": "ood, or id for a trained cell that is treated as if it were unseen.",
+            "class": "Class of the output; a value of `CellClass`.",
+            "options": "Classes that explain an ambiguous cell equally well.",
             "wrong_factor": "Which factor has a wrong value, for a wrong value or a copy that differs in one factor.",
             "shown_value": "The value it shows instead.",
-            "memory": "The trained cell that a copy copies; −1 if it is none.",
+            "memory": "The trained cell of a copy; −1 for other classes.",
             "relative_error": "Squared error over the truth's squared distance from its trained mean.",
             "strength": "Strength of the truth's form in the output.",
             "sum": "Share of the output that the best sum of memories explains.",
             "single": "Share that the best single trained output explains.",
             "strangers": "Share that as many trained outputs without a shared value explain.",
-            "form": "Share that the truth in any strength explains.",
+            "form": "Share that the truth explains at any strength.",
             "shows_*": "Whether the output shows the right value of each factor.",
         },
         "factors": {
             "factor": "The factor.",
             "unseen": "Share of OOD cells whose output shows its right value.",
-            "trained": "Share of trained cells whose output does.",
+            "trained": "Share of trained cells whose output shows its right value.",
             "fails": "Whether it fails.",
         },
     }
@@ -151,7 +151,7 @@ class SuperpositionPart(Part):
         verdict = Verdict.from_json(result.facts["verdict"])
         shares = ", ".join(f"{one.meaning} {share:.0%}" for one, share in verdict.unseen.items())
         cosines = [
-            f"cosine with the superposition, {row['side']} side, mean taken off: {row['cosine']:.3g} "
+            f"cosine with the superposition, {row['side']} side, mean subtracted: {row['cosine']:.3g} "
             f"(with the truth {row['cosine_truth']:.3g})"
             for row in result.table("summary")
             if row["centred"]
@@ -159,7 +159,7 @@ class SuperpositionPart(Part):
         return "; ".join([f"unseen cells: {shares}", *cosines])
 
     def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
-        """The tables without cells, and the plane coloured by class and by what the best sum explains."""
+        """The tables except those by cell, and maps of the class and of the share that the best sum explains."""
         order = list(CellClass)
         maps = {name: np.full(len(diagnosis.space), np.nan) for name in (CLASS_MAP, SUM_MAP)}
         for row in result.table("classes"):
@@ -173,7 +173,7 @@ class SuperpositionPart(Part):
         )
 
     def panel(self, result: PartResult, diagnosis: Diagnosis, pack: Packer, most: int) -> dict[str, Any]:
-        """The outputs of mean codes by factor, which the page adds up, and the memories of every unseen output."""
+        """The outputs of mean codes by factor, which the page adds, and the memories of every unseen output."""
         alone = result.by_layer("mean codes")
         found: dict[str, Any] = {"alone": None, "missing": "", "memories": memories_panel(result, pack)}
         if set(alone) == set(diagnosis.space.names):
@@ -212,13 +212,13 @@ class SuperpositionPart(Part):
                 if column == 0:
                     ax.set_ylabel(rows[key], rotation=0, ha="right", va="center", fontsize=9)
         _cosines(right.subplots(), result)
-        faint = ", faint things brightened" if brightened else ""
+        faint = ", faint parts brightened" if brightened else ""
         figure.suptitle(f"unseen combinations, each on the scale of its column{faint}", fontsize=10)
         return figure
 
 
 def _tone(images: Sequence[np.ndarray], value_range: Sequence[float] | None) -> Tone:
-    """How a column is shown: colours as they are; grey on a dark ground from the ground up, faint things brightened."""
+    """How a column is shown: colours unchanged; grey on a dark background with faint parts brightened."""
     everything = np.stack(images)
     if is_colour(everything.shape[1:]):
         return tone_of(everything, value_range)
@@ -228,7 +228,7 @@ def _tone(images: Sequence[np.ndarray], value_range: Sequence[float] | None) -> 
 
 
 def _shown_memories(pictures: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The rows of the figure that show the best sum's strongest memories and what it leaves."""
+    """The rows of the figure with the strongest memories of the best sum and its residual."""
     if "sum" not in pictures:
         return {}
     memories = np.nan_to_num(pictures["memories"])
@@ -248,7 +248,7 @@ def _input_side(inputs: DiagnosisInputs) -> tuple[list[Tensor], list[Superpositi
 
 
 def _check_population(inputs: DiagnosisInputs) -> None:
-    """Raise unless averaging codes makes a new code, and not that of another cell (as for a ramp)."""
+    """Raise if the mean of codes is the code of another cell (as for a ramp) instead of a new one."""
     if inputs.encode is None:
         raise NotComputable(
             Missing.NOT_APPLICABLE, "The code is the factor values themselves; their mean is just another combination."
@@ -358,12 +358,12 @@ def _class_rows(split: str, found: Classes, evidence: Evidence) -> Rows:
 
 
 def _explained(left: np.ndarray, flat: np.ndarray) -> np.ndarray:
-    """The share that is explained; NaN where there is no explanation."""
+    """The explained share; NaN if there is no explanation."""
     return np.where(np.isfinite(left), np.clip(1 - left / flat, 0, 1), np.nan)
 
 
 def _summary(test: Superposition) -> dict[str, Any]:
-    """Medians over cells. `truth_energy` is what right outputs would score as `energy`."""
+    """Medians over cells. `truth_energy` is the `energy` that correct outputs would have."""
     truth, right = test.cosine_truth, test.truth_superposition
     return {
         "side": test.side,
@@ -392,7 +392,7 @@ def _cosines(ax: Axes, result: PartResult) -> None:
         if values:
             style: dict[str, Any] = {"alpha": 0.6} if key != "truth_superposition" else {"histtype": "step", "lw": 1.5}
             ax.hist(values, bins=bins, color=colour, label=label, **style)
-    ax.set_xlabel("cosine, mean ID output taken off", fontsize=8)
+    ax.set_xlabel("cosine, mean ID output subtracted", fontsize=8)
     ax.set_ylabel("OOD cells", fontsize=8)
     ax.tick_params(labelsize=8)
     ax.set_xlim(-1, 1)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 TYPICAL_UNITS = 4
 STRONGEST_UNITS = 8
-SAMPLED_UNITS = 128  # kept with their maps, for looking through
+SAMPLED_UNITS = 128  # stored with their maps, for browsing
 SAMPLED_NUMBERS = 2**21  # in the maps of one layer, at most
 SHAPES: tuple[Literal["stripe", "bump"], ...] = ("stripe", "bump")
 MOST_CURVES = 12  # layers with their own tuning maps
@@ -51,8 +51,8 @@ class Tuning(LayerPart):
     tables: ClassVar = {
         "layers": {
             "layer": "Name of the layer.",
-            "units": "How many units were looked at.",
-            "constant": "How many of them do not vary over the grid.",
+            "units": "Number of units analysed.",
+            "constant": "Number of units that do not vary over the grid.",
             "stripe": "Mean stripe index over units, in [0, 1].",
             "bump": "Mean bump index over units, in [0, 1].",
             "weighted_stripe": "Mean stripe index weighted by the units' variances.",
@@ -67,15 +67,15 @@ class Tuning(LayerPart):
             "layer": "Name of the layer.",
             "kind": "stripe or bump.",
             "index": "The unit's index of that kind.",
-            "unit": "Place of the unit in the flattened activation.",
+            "unit": "Index of the unit in the flattened activation.",
         },
         "sampled": {
             "layer": "Name of the layer.",
-            "unit": "Place of the unit in the flattened activation.",
+            "unit": "Index of the unit in the flattened activation.",
             "stripe": "Its stripe index.",
             "bump": "Its bump index.",
             "variance": "Its variance over the grid.",
-            "of_units": "How many units the layer has.",
+            "of_units": "Number of units of the layer.",
         },
     }
     layer_columns: ClassVar = {"stripe": LayerColumn("stripe"), "bump": LayerColumn("bump")}
@@ -119,7 +119,7 @@ class Tuning(LayerPart):
         return f"stripe index by layer: {', '.join(indices)}"
 
     def panel(self, result: PartResult, diagnosis: Diagnosis, pack: Packer, most: int) -> dict[str, Any]:
-        """Layer → the maps of some of its units, each on a scale of its own, with what is known about them."""
+        """Layer → the maps of some of its units, each with its own scale, and their indices."""
         found: dict[str, Any] = {}
         if "sampled" not in result.tables:
             return found
@@ -175,7 +175,7 @@ class Tuning(LayerPart):
 
 
 def _sampled_units(layer: LayerActivations, inputs: DiagnosisInputs, curves: TuningCurves) -> list[int]:
-    """The most typical units and a seeded draw of the others, as many as maps are kept of."""
+    """The most typical units and a random sample of the others, up to the number of stored maps."""
     most = max(1, min(SAMPLED_UNITS, SAMPLED_NUMBERS // len(inputs.space)))
     typical = [unit for kind in SHAPES for unit in curves.most_typical(kind, TYPICAL_UNITS, strong=True).tolist()]
     drawn = torch.randperm(layer.rows.shape[1], generator=generator(inputs.seed, "sampled units", layer.name)).tolist()

@@ -1,16 +1,16 @@
-"""The verdict: what a decoder does with combinations it was never trained on.
+"""The verdict: what a decoder does with combinations on which it was never trained.
 
-    composes           it makes the right output
-    partly composes    it does so for some of them
-    superposes         it answers with sums of trained outputs that share a factor value
-    copies             it answers with single trained outputs
-    collapses          it answers with the mean trained output, or with nothing
-    not learnt         the trained combinations themselves are wrong
-    fails otherwise    it is wrong in another way
-    undecided          the numbers do not tell, or what they need is missing
+    composes           its outputs are right
+    partly composes    some of its outputs are right
+    superposes         its outputs are sums of trained outputs that share a factor value
+    copies             its outputs are single trained outputs
+    collapses          its outputs are the mean trained output, or blank
+    not learnt         its outputs for trained combinations are wrong
+    fails otherwise    its outputs are wrong in another way
+    undecided          the numbers do not decide, or something that they require is missing
 
-The verdict is read off the classes of the unseen cells (`recombine.diagnostics.cells`), in comparison with trained
-cells that are looked at as if they were unseen.
+The verdict is computed from the classes of the unseen cells (`recombine.diagnostics.cells`), in comparison with trained
+cells that are treated as if they were unseen.
 """
 
 from recombine.diagnostics.verdict.judge import judge, undecided

@@ -41,9 +41,9 @@ def judge(
     """The verdict that follows from the evidence.
 
     Args:
-        evidence: What explains the outputs of unseen cells, and of trained ones as if they were unseen.
-        thresholds: What the numbers are compared with.
-        unseen, trained: The cells' classes, where they are known already.
+        evidence: Explanations of the outputs of unseen cells, and of trained cells treated as if they were unseen.
+        thresholds: The thresholds.
+        unseen, trained: The classes of the cells, if they are already known.
     """
     unseen = classify(evidence.unseen, evidence, thresholds) if unseen is None else unseen
     trained = classify(evidence.control, evidence, thresholds) if trained is None else trained
@@ -90,7 +90,7 @@ def _without_truth(unseen: Classes, trained: Classes, t: Thresholds) -> tuple[Ve
 
 
 def _way(unseen: Classes, trained: Classes, t: Thresholds, *, among: float) -> VerdictKind | None:
-    """The way of failing that accounts for most of the wrong cells, and clearly fewer trained ones."""
+    """The failure mode of most wrong cells, if clearly fewer trained cells show it."""
     shares = {kind: _share(unseen, classes) for kind, classes in WAYS.items()}
     kind = max(shares, key=shares.__getitem__)
     excess = shares[kind] - _share(trained, WAYS[kind])

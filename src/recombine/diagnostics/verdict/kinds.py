@@ -1,4 +1,4 @@
-"""The words of a verdict."""
+"""Kinds of verdicts, and reasons why there is none."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Undecided(StrEnum):
 
 
 REASONS = {
-    Undecided.NO_TRUTH: "whether unseen outputs are right needs the truth, and no target was given",
+    Undecided.NO_TRUTH: "deciding whether unseen outputs are right requires the truth, but no target was given",
     Undecided.NO_HOLDOUT: "no hold-out was given, so no combination counts as unseen",
-    Undecided.NOT_COMPUTED: "the superposition part, which looks at every unseen cell, was not computed",
+    Undecided.NOT_COMPUTED: "the superposition part, which classifies every unseen cell, was not computed",
     Undecided.NOTHING_UNSEEN: "the hold-out holds nothing out, so no combination is unseen",
     Undecided.NOTHING_TRAINED: "the hold-out leaves nothing to train on, so there is nothing to compare with",
     Undecided.TOO_FEW_CELLS: "there are too few unseen combinations",

@@ -12,7 +12,7 @@ from recombine.diagnostics.verdict.verdict import Verdict
 
 
 def verdict_of(parts: Mapping[str, PartResult], holdout: Holdout | None) -> Verdict:
-    """What the superposition part found, or why there is no verdict."""
+    """The verdict of the superposition part, or the reason why there is none."""
     part = parts["superposition"]
     if part.computed:
         return Verdict.from_json(part.facts["verdict"])

@@ -3,9 +3,9 @@
     verdict_over([first.diagnosis, second.diagnosis, third.diagnosis])
     verdict_over(verdicts, of="draws")
 
-Shares and errors are means over runs, and the interval of the share of right cells is one over runs: the 95 % interval
-of a mean by Student's t, cut off at 0 and 1. The kind is the one that more than half of the runs have. Otherwise the
-verdict is *partly composes* if all of them compose at least partly, and *undecided* if not.
+Shares and errors are means over runs. The interval of the share of right cells is the 95 % Student's t interval of the
+mean over runs, clipped to [0, 1]. The kind is the one that more than half of the runs have. If there is none, the
+verdict is *partly composes* if all runs compose at least partly, and *undecided* otherwise.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def verdict_over(given: Iterable[Diagnosis | Verdict], *, of: str = "runs") -> V
     """The verdict of several runs together.
 
     Args:
-        given: Their diagnoses or verdicts: of the same factors and hold-out, judged by the same thresholds. A single
-            one is returned as it is.
+        given: Their diagnoses or verdicts, with the same factors, hold-out and thresholds. A single one is returned
+            unchanged.
         of: What they are, for the sentence: "runs" or "draws".
 
     Raises:
-        InputError: if there are none, or if they cannot be compared.
+        InputError: if there are none, or if they cannot be combined.
     """
     if of not in OF:
         raise InputError(f"The 'of' parameter of verdict_over must be one of {', '.join(OF)}. Got {of!r} instead.")
@@ -90,13 +90,13 @@ def student_interval(values: Sequence[float]) -> tuple[float, float]:
 
 def _check(given: Sequence[object], verdicts: Sequence[Verdict]) -> None:
     if not verdicts:
-        raise InputError("There is no verdict to join. Give the diagnoses of at least one run.")
+        raise InputError("There is no verdict to combine. Give the diagnoses of at least one run.")
     joined = [one for one in verdicts if one.runs > 1]
     if joined and len(verdicts) > 1:
         raise InputError(f"A verdict over {joined[0].runs} runs cannot be joined with others. Give single runs.")
     if len({one.thresholds for one in verdicts}) > 1:
         raise InputError(
-            "The verdicts were judged by different thresholds. Diagnose the runs again with the same ones."
+            "The verdicts were computed with different thresholds. Diagnose the runs again with the same ones."
         )
     cells = sorted({one.drawn_from or one.unseen_cells for one in verdicts if one.unseen_cells})
     spaces = {(one.space, one.held_out.tobytes()) for one in given if not isinstance(one, Verdict)}  # type: ignore[attr-defined]
@@ -151,7 +151,7 @@ def _factors(verdicts: Sequence[Verdict]) -> tuple[FactorValues, ...]:
 
 
 def _told(verdict: Verdict, of: str) -> str:
-    """How many runs there are, and how many have which verdict."""
+    """The number of runs, in total and for each verdict."""
     counts = ", ".join(f"{count} {kind}" for kind, count in verdict.kinds.items())
     interval = "" if math.isnan(verdict.interval[0]) else f"; the interval is over {of}"
     return f"Shares are means over {verdict.runs} {of} ({counts}){interval}."

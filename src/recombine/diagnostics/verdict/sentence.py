@@ -9,7 +9,7 @@ from recombine.diagnostics.cells.classes import CellClass
 from recombine.diagnostics.verdict.kinds import Undecided, VerdictKind
 from recombine.diagnostics.verdict.verdict import Verdict
 
-FREQUENT = 0.1  # share of unseen cells from which a way of failing is mentioned
+FREQUENT = 0.1  # share of unseen cells from which a failure mode is mentioned
 PLURALS = {
     CellClass.STRENGTH: "have the right form in the wrong strength",
     CellClass.SUM: "are sums of trained outputs that share a factor value",
@@ -41,7 +41,7 @@ def _interval(verdict: Verdict) -> str:
 
 
 def _cells(verdict: Verdict) -> str:
-    """How many unseen cells, and of how many they are a draw."""
+    """The number of unseen cells, and the number that they were sampled from."""
     return f"{verdict.unseen_cells}" + (f" (drawn from {verdict.drawn_from})" if verdict.drawn_from else "")
 
 
@@ -69,7 +69,7 @@ def _partly(verdict: Verdict) -> str:
 
 
 def _others(verdict: Verdict) -> str:
-    """The ways of failing that are frequent, the most frequent first."""
+    """The frequent failure modes, most frequent first."""
     found = sorted(((s, c) for c, s in verdict.unseen.items() if c in PLURALS), key=lambda pair: -pair[0])
     named = [f"{percent(share)} {PLURALS[one]}" for share, one in found if share >= FREQUENT]
     return joined(named or [f"{percent(share)} {PLURALS[one]}" for share, one in found[:1]])
@@ -122,7 +122,7 @@ def _undecided(verdict: Verdict) -> str:
 
 
 def _factors(verdict: Verdict) -> str:
-    """Which factors are right and which fail, if both occur and their shares are clearly apart."""
+    """The factors that are right and those that fail, if both occur and their shares differ clearly."""
     learnt = verdict.kind is VerdictKind.NOT_LEARNT
     shares = {row.factor: row.trained if learnt else row.unseen for row in verdict.factors}
     fails = [row.factor for row in verdict.factors if row.fails]

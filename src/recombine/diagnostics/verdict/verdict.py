@@ -1,4 +1,4 @@
-"""The verdict with the numbers it rests on."""
+"""The verdict and the numbers on which it is based."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Verdict:
     """What a model does with unseen combinations.
 
     Attributes:
-        kind: In a word or two.
-        sentence: In a sentence, with the main numbers.
+        kind: The verdict as an enum.
+        sentence: The verdict as a sentence, with the main numbers.
         reason: Why it is undecided; None if it is not.
-        unseen_cells, trained_cells: How many cells were classified; trained ones as if they were unseen.
-        drawn_from: How many unseen cells there are, if only a draw of them was classified; None if all were.
-        right: Share of unseen cells that are right; NaN if that is not known.
-        interval: Its 95 % interval, cells being a sample of all combinations (Wilson), or over runs if there are
+        unseen_cells, trained_cells: Number of classified cells; trained ones as if they were unseen.
+        drawn_from: Number of unseen cells, if only a sample of them was classified; None if all were.
+        right: Share of unseen cells that are right; NaN if unknown.
+        interval: Its 95 % interval, with cells as a sample of all combinations (Wilson), or over runs if there are
             several.
         unseen, trained: Share of the cells in each class that occurs.
         manner: The most frequent class among unseen cells that are not right; None if all are.
@@ -49,9 +49,9 @@ class Verdict:
         strength: Contrast of trained outputs relative to the truth; 1 if it is the same.
         blurred: Whether trained outputs lack the truth's fine detail.
         noisy: Whether trained outputs differ from the truth in another way, by more than the threshold `right`.
-        runs: How many runs it is about.
-        kinds: For several runs, how many have which verdict; empty for one.
-        thresholds: What the numbers were compared with.
+        runs: Number of runs.
+        kinds: For several runs, the number of runs with each verdict; empty for one.
+        thresholds: The thresholds that were used.
     """
 
     kind: VerdictKind
@@ -89,7 +89,7 @@ class Verdict:
         return f"{self.kind}. {self.sentence}"
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-able; NaN becomes null."""
+        """The verdict as JSON values; NaN becomes None."""
         content = asdict(self)
         content["failing"] = list(self.failing)
         for name in ("drawn_from", "kinds"):  # only where they say something
@@ -99,7 +99,7 @@ class Verdict:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Verdict:
-        """What `to_json` made."""
+        """The inverse of `to_json`."""
         fields = {key: value for key, value in given.items() if key != "failing"}
         numbers = ("right", "id_error", "ood_error", "strength")
         fields |= {name: math.nan if fields[name] is None else fields[name] for name in numbers}

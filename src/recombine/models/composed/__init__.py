@@ -1,1 +1,1 @@
-"""Composing by operators: every value of every factor moves, blurs, tints or draws what the others made."""
+"""Composing by operators: every value of every factor moves, blurs, tints or draws the result of the others."""

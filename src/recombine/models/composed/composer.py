@@ -1,15 +1,16 @@
-"""Composing by operators: every value of every factor acts on what the other factors made.
+"""Composing by operators: every value of every factor acts on the result of the other factors.
 
     composer = FactorComposer((4, 9, 5), image_shape=(3, 24, 24), images=training_images)
     composer(indices)                                      # (batch, factor) → (batch, channel, row, column)
 
-A term t has an object, an image o_t with a colour a_t. Value v of factor k owns a convolution kernel K, a gain c per
-channel and a map M, which are applied to it one after the other:
+A term t has an object, an image o_t with a colour a_t. Value v of factor k has a convolution kernel K, a gain c per
+channel and a map M, which are applied to the object one after the other:
 
     x̂ = b + s · Σ_t  a_t Π_k c_tk(v_k) · [Π_k M_tk(v_k)] ⊙ [o_t ∗ K_t1(v_1) ∗ K_t2(v_2) ∗ …]
 
-All operators start near the identity (a single dot, ones). A factor that moves needs kernels alone, a factor that
-tints gains alone, a factor that draws kernels or maps: the loss term `Composition` makes each one choose.
+All operators start near the identity (a kernel with a single entry, ones). A factor that moves needs only kernels, a
+factor that tints only gains, and a factor that draws kernels or maps. The loss term `Composition` makes each one
+choose.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ PRIMES = (2, 3, 5)  # of sides for which Fourier transforms are quick
 class FactorComposer(nn.Module):
     """Composes images from one operator per factor value and kind.
 
-    A code weighs the deviations from the identity: a one-hot block picks a value's operators, a bump code mixes those
-    of neighbours, and an absent factor (all zeros) leaves everything as it is. A code with one number in [0, 1] per
-    factor is continuous: between two values their operators are interpolated.
+    A code weights the deviations from the identity: a one-hot block selects the operators of a value, a bump code mixes
+    those of neighbouring values, and an absent factor (all zeros) has no effect. A code with one number in [0, 1] per
+    factor is continuous: operators are interpolated between two values.
 
-    Convolutions are products on a Fourier grid of 1.5 times the image's sides. Objects that the factors together push
-    beyond the image by more than half its side come back on the other side.
+    Convolutions are products on a Fourier grid of 1.5 times the image's sides. Objects that the factors together move
+    beyond the image by more than half its side reappear on the other side.
 
     Args:
         factor_sizes: Number of values of each factor.
         image_shape: (row, column) or (channel, row, column) of the images.
-        terms: Images that add up: the number of objects that move independently.
-        operators: Which kinds of operators the values own: "kernel", "gain", "map". With maps alone, values draw and
-            the drawings multiply.
+        terms: Number of images that are added, one per object that moves independently.
+        operators: The kinds of operators that values have: "kernel", "gain", "map". With maps alone, values draw and
+            the drawings are multiplied.
         images: Training images (image, …) for `fit_background`.
 
     Attributes:
@@ -108,17 +109,17 @@ class FactorComposer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """All operators at the identity plus a little noise, the background where `fit_background` found it."""
+        """Set all operators to the identity plus small noise, and the background to that of `fit_background`."""
         with torch.no_grad():
             for parameter in (*self.kernels, *self.gains, *self.maps, self.drawing, self.colours):
                 nn.init.normal_(parameter, std=START)
             self.background.copy_(self.start / self.contrast)
 
     def fit_background(self, images: Float[Tensor, "image ..."]) -> None:
-        """Take the background, the contrast and the energy from training images, and start at that background.
+        """Estimate the background, the contrast and the energy from training images, and start at that background.
 
-        The background starts at the median of each pixel: where every pixel is background most of the time, that is
-        the background itself. Give training images only, never held-out ones.
+        The background starts at the median of each pixel, which is exact if every pixel is background most of the time.
+        Pass training images only, never held-out ones.
         """
         if tuple(images.shape[1:]) != self.image_shape or not len(images):
             expected = ", ".join(map(str, self.image_shape))
@@ -137,8 +138,8 @@ class FactorComposer(nn.Module):
             self.background.copy_(self.start / self.contrast)
 
     def weights(self, given: Tensor) -> list[Float[Tensor, "batch _value"]]:
-        """For each factor how much each of its values counts: of indices (batch, factor), of a code with an entry per
-        value, or of a code with one number in [0, 1] per factor."""
+        """The weights of the values of each factor: for indices (batch, factor), for a code with an entry per
+        value, or for a code with one number in [0, 1] per factor."""
         sizes = self.factor_sizes
         if given.ndim != 2 or given.dtype == torch.bool or given.is_complex():
             raise InputError(

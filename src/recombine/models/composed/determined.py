@@ -1,9 +1,9 @@
-"""Whether training determines what a composed decoder makes of held-out combinations.
+"""Checks whether training determines the outputs of a composed decoder for held-out combinations.
 
 On the Fourier grid a term is a product of one number per factor value, so its logarithm is a sum of one number per
 factor value. A held-out combination is determined if its indicator vector (ones at its values, over the values of all
 factors) is a linear combination of those of the trained ones. With two factors this means that its two values are
-connected in the bipartite graph of trained pairs. docs/composing.md has the argument and its limits.
+connected in the bipartite graph of trained pairs. docs/composing.md explains the argument and its limits.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ TOLERANCE = 1e-7
 
 @dataclass(frozen=True)
 class Determination:
-    """Which held-out combinations training determines.
+    """The held-out combinations that training determines.
 
     Attributes:
-        undetermined: True for held-out cells that it does not, in the space's shape.
-        groups: For each factor its values (positions), grouped: what values of one group do relative to each other is
-            determined, what groups do relative to each other is not.
+        undetermined: True for held-out cells that training does not determine, in the space's shape.
+        groups: For each factor its values (positions) in groups. The operators of values in one group are determined
+            relative to each other; those of different groups are not.
     """
 
     undetermined: Bool[np.ndarray, "..."]
@@ -36,7 +36,7 @@ class Determination:
         return not self.undetermined.any()
 
     def told(self, names: Sequence[str], labels: Sequence[Sequence[str]]) -> str:
-        """The groups in words: `shape {0, 1} | {2, 3}, x {0} | {1}`; only factors that have several."""
+        """The groups as text, `shape {0, 1} | {2, 3}, x {0} | {1}`; only factors with several groups."""
         parts = []
         for name, own, groups in zip(names, labels, self.groups):
             if len(groups) > 1:
@@ -60,7 +60,7 @@ def determination(trained: Bool[np.ndarray, "..."], held: Bool[np.ndarray, "..."
 
 
 def _unseen_directions(trained: Bool[np.ndarray, "..."]) -> Float[np.ndarray, "value direction"]:
-    """An orthonormal basis of what can be added to the numbers of all values without changing any trained cell."""
+    """An orthonormal basis of the changes to the numbers of all values that leave every trained cell unchanged."""
     sizes, ndim = trained.shape, trained.ndim
     counts = trained.astype(np.int64)
     starts = np.cumsum([0, *sizes])

@@ -1,9 +1,9 @@
-"""What each factor of a composer does, read off its pictures: moves, tints, scales, draws, nothing.
+"""The role of each factor of a composer, determined from images: moves, tints, scales, draws, nothing.
 
-For each term one factor runs over its values while the others stay at their middle ones. What changes is compared with
-the simplest explanations, each fitted to the picture of the middle value: a gain for all channels, a gain per channel,
-a shift by whole pixels of all that is not static. Of gains and shifts, those that explain more come first. The first
-explanation that accounts for the change is the role; if none does, the factor draws.
+For each term, one factor takes all its values while the others stay at their middle values. The change is compared with
+the simplest explanations, each fitted to the image of the middle value: a gain for all channels, a gain per channel, a
+shift by whole pixels of everything that is not static. Of gains and shifts, the one that explains more is tried first.
+The first explanation that accounts for the change is the role. If none does, the factor draws.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EMPTY = 1e-6  # share of the largest term's energy below which a term is empty
 
 
 class Does(StrEnum):
-    """What a factor does to a term."""
+    """The kinds of roles."""
 
     NOTHING = "nothing"
     SCALES = "scales"
@@ -35,16 +35,16 @@ class Does(StrEnum):
 
 @dataclass(frozen=True)
 class Role:
-    """What one factor does to one term.
+    """The role of one factor in one term.
 
     Attributes:
-        term: Number of the term, from 0 on.
+        term: Index of the term.
         factor: Name of the factor.
         does: The role.
         change: Mean squared change over the factor's values, relative to the term's energy.
         explained: Share of the change that one gain for all channels, a gain per channel, or a shift accounts for.
-        shifts: For each value, (columns, rows) by which its picture is moved against the middle value's.
-        gains: For each value, the gain of every channel against the middle value.
+        shifts: For each value, the shift (columns, rows) of its image relative to that of the middle value.
+        gains: For each value, the gain of every channel relative to the middle value.
     """
 
     term: int
@@ -138,7 +138,7 @@ def _role(
 def _gains(
     pictures: Float[Tensor, "value channel *place"], reference: Float[Tensor, "channel *place"]
 ) -> Float[Tensor, "value channel"]:
-    """The factor that brings each channel of the reference nearest to each picture; 0 for an empty channel."""
+    """The gain that brings each channel of the reference closest to each image; 0 for an empty channel."""
     ours, theirs = pictures.flatten(2), reference.flatten(1)
     norm = theirs.square().sum(-1)
     return (ours * theirs).sum(-1) / torch.where(norm > 0, norm, torch.ones_like(norm))
@@ -149,11 +149,10 @@ def _shifted(
     reference: Float[Tensor, "channel row column"],
     static: Float[Tensor, "channel row column"],
 ) -> tuple[list[tuple[int, int]], Float[Tensor, "value channel row column"]]:
-    """For each picture the shift (columns, rows) of the reference that is nearest to it, and the reference so shifted.
+    """For each image, the shift (columns, rows) that brings the reference closest to it, and the shifted reference.
 
-    What is static was taken off both, and is added to the shifted reference.
-
-    What is shifted beyond the border is gone, and zeros come in: no picture wraps around.
+    The static part was subtracted from both and is added to the shifted reference. Pixels that are shifted beyond the
+    border are lost, and zeros are shifted in; images do not wrap around.
     """
     rows, columns = reference.shape[-2:]
     shifts, moved = [], torch.zeros_like(pictures)

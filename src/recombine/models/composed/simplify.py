@@ -1,9 +1,9 @@
-"""A composer's factors reduced to what they were found to do: dots that move, plain gains, nothing.
+"""Replaces the operators of a composer by exact ones, according to the roles of its factors.
 
-Training leaves kernels that are nearly dots and gains that are nearly one. `simplify` reads the roles off the pictures
+Training leaves kernels with almost a single entry and gains close to one. `simplify` determines the roles from images
 and replaces the operators by exact ones: shifts by whole pixels for a factor that moves, gains for one that tints or
-scales, the identity for one that does nothing. What is drawn starts again from an empty image, so that pixels which no
-trained image shows stay empty. A fit to the trained images must follow: see `recombine.training.settle`.
+scales, the identity for one that does nothing. Drawn images start again from zero, so that pixels that are dark in all
+trained images stay dark. A fit to the trained images must follow: see `recombine.training.settle`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from recombine.models.composed.composer import FactorComposer
 from recombine.models.composed.roles import Does, Role, Roles, roles_of
 
-IDLE = 0.02  # root mean square of deviations below which a group of operators that a factor need not have is dropped
+IDLE = 0.02  # root mean square of deviations below which an unnecessary group of operators is dropped
 
 
 def simplify(composer: FactorComposer, roles: Roles | None = None) -> dict[nn.Parameter, Tensor]:
@@ -26,8 +26,8 @@ def simplify(composer: FactorComposer, roles: Roles | None = None) -> dict[nn.Pa
         roles: What its factors do; read off its pictures unless given.
 
     Returns:
-        For each of its parameters ones at the entries that are left to be fitted, zeros at those that are fixed. The
-        background is fixed where `fit_background` found it.
+        For each of its parameters, ones at the free entries and zeros at the fixed ones. The background is fixed at
+        that of `fit_background`.
     """
     roles = roles or roles_of(composer)
     free = {parameter: torch.ones_like(parameter) for parameter in composer.parameters()}
@@ -39,7 +39,7 @@ def simplify(composer: FactorComposer, roles: Roles | None = None) -> dict[nn.Pa
 
 
 def _simplify_term(composer: FactorComposer, roles: list[Role], free: dict[nn.Parameter, Tensor]) -> None:
-    """Operators of a term: all values relative to the middle one, whose own operators go to the object. Gains are
+    """Operators of a term: all values relative to the middle one, whose operators become part of the object. Gains are
     relative to their root mean square: a middle value that is dark in one channel would make all others huge."""
     term = roles[0].term
     middle = [size // 2 for size in composer.factor_sizes]

@@ -1,4 +1,4 @@
-"""The composed decoder: factors act on each other's work, each by operators of its own."""
+"""The composed decoder: every factor acts on the result of the others by its own operators."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ MOST_IMAGES = 4096  # of ID, from which the background is taken
 
 @DECODERS.register("composed")
 class Composed(Decoder):
-    """A `FactorComposer` and, if wanted, a small network that sees the terms side by side.
+    """A `FactorComposer`, optionally followed by a small network that sees all terms.
 
-    Built from a task, it takes its first background, contrast and energy from the task's ID images. Built from shapes
-    alone, it starts at a black background.
+    If built from a task, it estimates the initial background, contrast and energy from the task's ID images. If built
+    from shapes alone, it starts with a black background.
 
     Args:
         shapes: The task, or its shapes. The code has one entry per factor value (one-hot, bump) or one number in [0, 1]
             per factor (ramp).
-        terms: Images that add up: the number of objects that move independently.
-        operators: What values may do: "kernel" (move, blur, draw), "gain" (tint), "map" (draw where nothing moves).
-        depth: Hidden 3×3 convolutions of the head; 0 for none. The head corrects the sum of the terms, and sees each
-            pixel's neighbourhood only.
+        terms: Number of images that are added, one per object that moves independently.
+        operators: The operators that values may have: "kernel" (move, blur, draw), "gain" (tint), "map" (draw where
+            nothing moves).
+        depth: Hidden 3×3 convolutions of the head; 0 for none. The head corrects the sum of the terms, and sees only
+            the neighbourhood of each pixel.
         width: Channels of the head.
         allow_undetermined: Accept a task whose ID cells do not determine the operators of all OOD cells.
     """
@@ -87,10 +88,10 @@ class Composed(Decoder):
         return self.as_output(composer.contrast * image)
 
     def roles(self, names: Sequence[str] | None = None) -> Roles:
-        """What each factor does to each term: moves, tints, scales, draws or nothing, with numbers.
+        """The role of each factor in each term (moves, tints, scales, draws or nothing), with numbers.
 
         Args:
-            names: Names of the factors; numbers unless given.
+            names: Names of the factors; by default their indices.
         """
         return roles_of(self.composer, names)
 
@@ -119,7 +120,7 @@ class Correction(nn.Conv2d):
 
 
 def check_determined(task: Task) -> None:
-    """Raise if training leaves open what the factors do on some OOD cells, and name the values concerned."""
+    """Raise if training does not determine the factors on some OOD cells, and name the values concerned."""
     found = determination(task.holdout.id_mask, task.holdout.ood_mask)
     if found.complete:
         return
@@ -135,7 +136,7 @@ def check_determined(task: Task) -> None:
 
 
 def id_images(task: Task) -> Float[Tensor, "image ..."]:
-    """Images of ID cells, of many only some that are spread over the grid."""
+    """Images of ID cells; if there are many, only some that are spread over the grid."""
     cells = task.holdout.id_cells
     spread = torch.linspace(0, len(cells) - 1, min(MOST_IMAGES, len(cells))).round().long()
     return task.scene(task.space.values(cells[spread]))

@@ -15,7 +15,7 @@ async function loadMemories(model) {
 }
 
 // What an unseen output is: its class in words, the share that its best sum explains, and the sum's parts, the heaviest
-// first. Null for other cells and for those that were not looked at.
+// first. Null for other cells and for those that were not examined.
 function memoriesOf(group, model, cell) {
   const found = model.loaded.memories;
   const row = found?.rows.get(cell);

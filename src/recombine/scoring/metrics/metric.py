@@ -63,13 +63,13 @@ class Metric(ABC):
 
     Attributes:
         name: Its column.
-        label: What it is called in figures.
-        short: What it is called where there is little room; its name unless given.
-        unit: Of its numbers; empty if they have none.
+        label: Its name in figures.
+        short: Its name where space is limited; by default `name`.
+        unit: Unit of its numbers; may be empty.
         direction: Whether lower or higher values are better.
         log: Whether figures use a log scale.
         order: Position among the columns.
-        headline: Position in short listings of runs, starting at 1; 0 leaves the metric out.
+        headline: Position in short listings of runs, starting at 1; 0 omits the metric.
     """
 
     name: ClassVar[str]

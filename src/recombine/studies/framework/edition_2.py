@@ -1,9 +1,9 @@
 """Second edition of the statistics that decide the claims, written down before any of the runs that it decides on.
 
-Thresholds follow these rules, in this order. A number that the paper prints or plots is asked for at half its size. An
-ordering is asked for with a threshold of 0. A closed-form reference (a perfect superposition, an exact conjunction) is
-asked for half way. Where none of these exists, the threshold is the smallest difference that a reader would see in the
-paper's figure. docs/statistics.md explains every part.
+Thresholds follow these rules, in this order. For a number that the paper prints or plots, the threshold is half of it.
+An ordering has a threshold of 0. For a closed-form reference (a perfect superposition, an exact conjunction), the
+threshold is half way. Where none of these exists, the threshold is the smallest difference that a reader would see in
+the paper's figure. docs/statistics.md explains every part.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
         notes.insert(0, f"{merged} of {len(made)} runs were given more than once; each counts once.")
     if share < 1.0:
         notes.insert(
-            0, f"{SAMPLED} of {total} combinations, drawn at random, were looked at; the totals are estimates."
+            0, f"{SAMPLED} of {total} combinations, chosen at random, were examined; the totals are estimates."
         )
     return Sweep(list(configs), merged, excluded, notes, share)
 

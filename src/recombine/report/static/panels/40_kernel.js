@@ -13,7 +13,7 @@ function buildKernel(main) {
       "p",
       { class: "intro" },
       "Every pair of outputs, trained combinations (ID) before held-out ones (OOD). A network that memorizes draws a new " +
-        "combination like everything it saw with one of its values: its OOD × ID block looks like the kernel beside it.",
+        "combination like everything it saw with one of its values: its OOD × ID block looks like the kernel next to it.",
     ),
   );
   main.append(section);

@@ -74,7 +74,7 @@ function plain(value) {
   return el("table", {}, el("tbody", {}, entries.map(factRow)));
 }
 
-// A row per record; what is most asked for first, columns without content left out.
+// A row per record; the most important columns first, empty columns omitted.
 const FIRST = ["part", "verdict", "statistic", "interval", "definition"];
 function records(rows, title) {
   const filled = new Set(rows.flatMap((row) => Object.keys(row).filter((key) => !isEmpty(row[key]))));
