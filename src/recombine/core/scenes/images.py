@@ -136,6 +136,7 @@ class Images(Scene):
 
     @property
     def shows_several(self) -> bool:
+        """Whether some cell has several pictures."""
         return int(self.dataset.counts.max()) > 1
 
     def trained_pictures(self, holdout: Holdout) -> Int[Tensor, " picture"]:

@@ -58,6 +58,7 @@ class Scene(ABC):
 
     @property
     def shows_several(self) -> bool:
+        """Whether some cell has several pictures."""
         return False
 
     def trained_pictures(self, holdout: Holdout) -> Int[Tensor, " picture"] | None:
