@@ -19,6 +19,7 @@ import recombine
 from recombine.core.errors import DamagedError, InputError, StoreError
 from recombine.core.files import write_text
 from recombine.diagnostics.findings import json_able
+from recombine.plotting.style import CLASS_COLOURS, PAGE_COLOURS
 from recombine.report.arrays import Blobs, Block
 from recombine.report.claims import claims_json
 from recombine.report.collect import Collected, Model
@@ -123,6 +124,7 @@ def _built(
         "embedded": embedded,
         "notes": notes,
         "maps": _colour_maps(),
+        "colours": {"series": PAGE_COLOURS, "classes": CLASS_COLOURS},
         "groups": _titled([group_json(group, blobs, most) for group in groups]),
         "left_out": [part for part, items in most.items() if not items],
         "over_seeds": [

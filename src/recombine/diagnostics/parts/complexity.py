@@ -28,7 +28,7 @@ from recombine.diagnostics.numerics.partial_factorization import (
 from recombine.diagnostics.page_content import LayerColumn
 from recombine.diagnostics.part import PARTS, LayerPart
 from recombine.diagnostics.request import DiagnosisRequest
-from recombine.plotting.style import new_figure
+from recombine.plotting.style import BLUES, new_figure
 
 if TYPE_CHECKING:
     from recombine.diagnostics.diagnosis import Diagnosis
@@ -134,11 +134,10 @@ class Complexity(LayerPart):
         figure = new_figure(max(4.5, 0.55 * len(rows) + 2.2), 3.6)
         ax = figure.subplots()
         previous = np.zeros(len(rows))
-        shades = ("#08519c", "#6baed6", "#c6dbef", "#eff3ff")
         for order, key in enumerate(orders, 1):
             shares = np.array([row[key] for row in rows])
             label = "single-factor terms" if order == 1 else f"terms of {order} factors"
-            ax.bar(range(len(rows)), shares - previous, bottom=previous, color=shades[min(order, 4) - 1], width=0.7,
+            ax.bar(range(len(rows)), shares - previous, bottom=previous, color=BLUES[min(order, 4) - 1], width=0.7,
                    label=label, edgecolor="0.4", linewidth=0.5)  # fmt: skip
             ax.plot(range(len(rows)), shares, ".-", color="0.2", lw=0.8, ms=4)
             previous = shares

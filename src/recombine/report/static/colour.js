@@ -13,9 +13,9 @@ function colourMap(name) {
   return MAPS[name];
 }
 
-// Colours of classes, safe for the colour-blind (Okabe and Ito, 2008), and grey for the last ones.
-const CLASS_COLOURS = ["#009e73", "#56b4e9", "#d55e00", "#e69f00", "#cc79a7", "#0072b2", "#f0e442", "#4d4d4d", "#b8b8b8"];
-const classColour = (i) => CLASS_COLOURS[i % CLASS_COLOURS.length];
+// Colours of classes and of series, as in the project's figures (plotting/style.py).
+const classColour = (i) => DATA.colours.classes[i % DATA.colours.classes.length];
+const colourOf = (i) => DATA.colours.series[i % DATA.colours.series.length];
 
 function classMap(count) {
   return Uint32Array.from({ length: count }, (_, i) => {

@@ -1,6 +1,6 @@
 // Pictures of one cell: truth, output, difference, superposition. An output is a grey image (cell, row, column), a coloured
 // one (cell, row, column, channel) or a vector (cell, entry).
-const VECTOR = { width: 320, height: 200, bars: 40, colour: "#3b8ad9", axis: "#80808080" };
+const VECTOR = { width: 320, height: 200, bars: 40, axis: "#80808080" };
 
 // How pictures are shown, as in the project's figures (core/images.py).
 const scaleOf = (group) => ({ ...group.tone, upsideDown: group.row_0 !== "top" });
@@ -52,7 +52,8 @@ function paintDifference(canvas, picture, truth, scale) {
 
 // Bars from 0, or a line where there are many entries.
 function paintVector(canvas, values, low, high) {
-  const { width, height, bars, colour, axis } = VECTOR;
+  const { width, height, bars, axis } = VECTOR;
+  const colour = colourOf(0);
   canvas.width = width;
   canvas.height = height;
   const context = canvas.getContext("2d");

@@ -1,8 +1,6 @@
 // Charts over layers, seeds and sizes, drawn by Observable Plot, which is in this file too and runs when first needed.
-const SERIES = ["#3b8ad9", "#c97a00", "#159a6b", "#cc6fa3", "#8a6fd1", "#d55e00", "#4f93b8", "#8a8a8a"];
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wye", "times"];
 const MANY = 10; // series from which on a legend lets one hide some
-const colourOf = (i) => SERIES[i % 8];
 const symbolOf = (i) => (i + Math.floor(i / 8)) % 8; // shifted in every round, so that no pair comes back soon
 // What all charts have in common.
 const frame = (width, names) => ({
