@@ -50,14 +50,11 @@ def adapt(
         model: A module, or a method of one.
         task: Needed for inputs other than the code and noise.
         inputs: The inputs of the model, by name: "code", "noise", "labels" (integers that count the values of every
-        factor
-            from 0, (batch, factor)), "onehot", "values", or a factor's name for its labels (batch,). A tuple of names
-            stands
-            for several arguments, a mapping for keywords. Or a function of the code that returns a tensor, a tuple or a
-            mapping. By default the code, after the noise if there is any.
+            factor from 0, (batch, factor)), "onehot", "values", or a factor's name for its labels (batch,). A tuple of
+            names stands for several arguments, a mapping for keywords. Or a function of the code that returns a tensor,
+            a tuple or a mapping. By default the code, after the noise if there is any.
         noise: Shape of the noise for one code. It is drawn once and is the same for all codes, so that outputs differ
-        only
-            by their codes; `draw` of the result returns a model with other noise.
+            only by their codes; `draw` of the result returns a model with other noise.
         output: The part of the model's output to use: a key, an attribute or a position; "a.b" for b within a.
         seed: Seed of the noise.
     """

@@ -64,6 +64,26 @@ def inner_cnn(profile: Profile, code: str, depth: int, seed: int) -> RunConfig:
     return _run(profile, code, "centre", [*decoder, *recipe], seed)
 
 
+def two_widths(
+    profile: Profile, seeds: Sequence[int], depths: Sequence[int], checked: Sequence[int]
+) -> dict[tuple[int, str, int, int], RunConfig]:
+    """Map (width, code, depth, seed) to CNNs for the analysis of layers, and some seeds of the checked depths at the
+    profile's full width."""
+    narrow = {
+        (profile.inner_width, code, depth, seed): inner_cnn(profile, code, depth, seed)
+        for code in TWO_CODES
+        for depth in depths
+        for seed in seeds
+    }
+    wide = {
+        (profile.width, code, depth, seed): cnn(profile, code, depth, seed)
+        for code in TWO_CODES
+        for depth in checked
+        for seed in seeds[: profile.check_seeds]
+    }
+    return narrow | wide
+
+
 def two_codes(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
     """Map (code, seed) to a CNN of the standard depth, trained on bumps with the centre held out."""
     return {(code, seed): cnn(profile, code, profile.standard_depth, seed) for code in TWO_CODES for seed in seeds}

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
 from recombine.core.task import Task
 from recombine.diagnostics.findings import PartResult
@@ -112,6 +113,19 @@ def picture_rows(
     return figure
 
 
+def unseen_rows(
+    lines: Mapping[str, Float[np.ndarray, "shown row column"]],
+    space: FactorSpace,
+    cells: Int[np.ndarray, " shown"],
+    note: str,
+    *,
+    size: float = 1.1,
+) -> Figure:
+    """`picture_rows` of cells that are all held out."""
+    places = space.values(torch.from_numpy(cells)).numpy()
+    return picture_rows(lines, places, [True] * len(places), note, size=size)
+
+
 def grid_outputs(model: nn.Module, task: Task) -> tuple[Float[Tensor, "cell ..."], Float[Tensor, "cell ..."]]:
     """The outputs of a decoder for every cell, and the targets."""
     from recombine.scoring.outputs import render
@@ -146,6 +160,5 @@ def kept_samples(part: PartResult, note: str, *, label: str = "{}", size: float 
     """Draw the truth above the images stored by `keep_samples`, one row per name."""
     space = task_of(part.facts["config"]).space
     lines = {label.format(name): images for name, images in part.by_layer("outputs").items()}
-    places = space.values(torch.from_numpy(part.arrays["cells"])).numpy()
-    note += " · one seed"
-    return picture_rows({"truth": part.arrays["truth"], **lines}, places, [True] * len(places), note, size=size)
+    lines = {"truth": part.arrays["truth"], **lines}
+    return unseen_rows(lines, space, part.arrays["cells"], f"{note} · one seed", size=size)

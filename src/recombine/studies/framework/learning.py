@@ -66,6 +66,16 @@ def ladders(runs: Runs, wanted: Mapping[Any, RunConfig], lengths: Sequence[int])
     return {label: until_learnt(runs, lengths, partial(longer, config)) for label, config in wanted.items()}
 
 
+def all_lengths(ladders: Mapping[Any, Sequence[RunConfig]]) -> list[RunConfig]:
+    """All runs of some ladders."""
+    return [config for ladder in ladders.values() for config in ladder]
+
+
+def last_steps(ladders: Mapping[Any, Sequence[RunConfig]]) -> dict[Any, RunConfig]:
+    """Label → the longest run of its ladder."""
+    return {label: ladder[-1] for label, ladder in ladders.items()}
+
+
 def evidence(groups: Mapping[int, Rows], number: Callable[[Rows], float], *, runs: Callable[[Rows], Rows]) -> Evidence:
     """One number per seed from the rows of its runs. Seeds with a network that has not learnt are left out and listed.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.findings import PartResult
@@ -15,10 +16,10 @@ from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import CODE_LABELS, CODES, TWO_CODES, cnn
 from recombine.studies.framework.figure_style import (
     SMALL,
-    picture_rows,
     seeds_note,
     task_of,
     tidy,
+    unseen_rows,
 )
 from recombine.studies.framework.learning import Rows, evidence, grouped, learning
 from recombine.studies.framework.profiles import Profile
@@ -76,7 +77,7 @@ def _add_pictures(found: PartResult, code: str, diagnosis: Diagnosis) -> None:
     if not alone:  # the mean of ramp codes is just another position
         return
     cells = pictures["cells"]
-    where = diagnosis.space.coordinates(_tensor(cells)).numpy()
+    where = diagnosis.space.coordinates(torch.from_numpy(cells)).numpy()
     parts = np.stack([alone[factor][where[:, axis]] for axis, factor in enumerate(diagnosis.space.names)], axis=1)
     scales = {r["cell"]: r["scale"] for r in part.table("cells") if r["side"] == "input" and not r["centred"]}
     scale = np.array([scales[int(cell)] for cell in cells], dtype=np.float32)[:, None, None]
@@ -102,22 +103,14 @@ def plot(part: PartResult) -> dict[str, Figure]:
             names[0]: _brightened(parts[:, 0]),
             names[1]: _brightened(parts[:, 1]),
         }
-        cells = part.arrays[f"cells/{key}"]
-        places = task.space.values(_tensor(cells)).numpy()
-        figures[f"R02_{code}_{side}_side"] = picture_rows(
+        figures[f"R02_{code}_{side}_side"] = unseen_rows(
             lines,
-            places,
-            [True] * len(cells),
+            task.space,
+            part.arrays[f"cells/{key}"],
             f"{CODE_LABELS[code]}, {side} side, one seed; unseen pairs (x, y)\nboth parts are scaled to equal peaks",
         )
     figures["R02_cosines"] = _cosines(part)
     return figures
-
-
-def _tensor(cells: np.ndarray) -> Any:
-    import torch
-
-    return torch.from_numpy(cells)
 
 
 def _brightened(images: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from recombine.core.statistics import median
 from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
-from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, cnn, inner_cnn
+from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, two_widths
 from recombine.studies.framework.figure_style import SMALL, seeds_note
 from recombine.studies.framework.layer_figures import curves
 from recombine.studies.framework.layers import (
@@ -22,7 +22,7 @@ from recombine.studies.framework.layers import (
     loss_of_factorization,
     trend,
 )
-from recombine.studies.framework.learning import evidence, ladders, learning
+from recombine.studies.framework.learning import all_lengths, evidence, ladders, last_steps, learning
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
 from recombine.studies.framework.verdicts import Effects
@@ -45,33 +45,21 @@ FACTORIZATIONS = {
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int, int], RunConfig]:
     """Map (width, code, depth, seed) to runs. Some seeds and depths are also trained at the profile's full width."""
-    found = {
-        (profile.inner_width, code, depth, seed): inner_cnn(profile, code, depth, seed)
-        for code in TWO_CODES
-        for depth in profile.depths
-        for seed in seeds
-    }
-    checked = {
-        (profile.width, code, depth, seed): cnn(profile, code, depth, seed)
-        for code in TWO_CODES
-        for depth in sorted({profile.depths[0], profile.standard_depth, profile.depths[-1]})
-        for seed in seeds[: profile.check_seeds]
-    }
-    return found | checked
+    checked = sorted({profile.depths[0], profile.standard_depth, profile.depths[-1]})
+    return two_widths(profile, seeds, profile.depths, checked)
 
 
 def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
     """The same networks trained for longer, until they have learnt their training pairs."""
-    found = ladders(runs, wanted(profile, seeds), profile.lengths)
-    return [config for ladder in found.values() for config in ladder]
+    return all_lengths(ladders(runs, wanted(profile, seeds), profile.lengths))
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """One row per layer of every run, one row per run that says whether it has learnt, and the width check."""
     facts = {"width": profile.inner_width}
     found = PartResult("layers", {"layers": [], "runs": []}, facts=facts)
-    last = {label: ladder[-1] for label, ladder in ladders(runs, wanted(profile, seeds), profile.lengths).items()}
-    for (width, code, depth, seed), run in runs.labelled(last):
+    ends = last_steps(ladders(runs, wanted(profile, seeds), profile.lengths))
+    for (width, code, depth, seed), run in runs.labelled(ends):
         with record_undiagnosed(found, f"run {run.id} ({code}, width {width}, depth {depth}, seed {seed})"):
             about = {"code": code, "width": width, "depth": depth, "seed": seed, "run": run.id}
             found.tables["layers"] += [{**about, **row} for row in layer_rows(runs.diagnosis(run))]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
-from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, cnn, inner_cnn
+from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, two_widths
 from recombine.studies.framework.figure_style import by_layer, task_of
 from recombine.studies.framework.layer_figures import volume_maps
 from recombine.studies.framework.layers import REQUEST, volumes, warp_row
-from recombine.studies.framework.learning import evidence, grouped, ladders, learning
+from recombine.studies.framework.learning import all_lengths, evidence, grouped, ladders, last_steps, learning
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
 from recombine.studies.framework.verdicts import Effects
@@ -21,32 +21,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int], RunConfig]:
-    """Map (width, code, seed) to a CNN of the standard depth. Some seeds are also trained at the full width."""
-    depth = profile.standard_depth
-    found = {
-        (profile.inner_width, code, seed): inner_cnn(profile, code, depth, seed) for code in TWO_CODES for seed in seeds
-    }
-    checked = {
-        (profile.width, code, seed): cnn(profile, code, depth, seed)
-        for code in TWO_CODES
-        for seed in seeds[: profile.check_seeds]
-    }
-    return found | checked
+def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int, int], RunConfig]:
+    """Map (width, code, depth, seed) to a CNN of the standard depth. Some seeds are also trained at the full width."""
+    depths = [profile.standard_depth]
+    return two_widths(profile, seeds, depths, depths)
 
 
 def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
     """The same networks trained for longer, until they have learnt their training pairs."""
-    found = ladders(runs, wanted(profile, seeds), profile.lengths)
-    return [config for ladder in found.values() for config in ladder]
+    return all_lengths(ladders(runs, wanted(profile, seeds), profile.lengths))
 
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Deviation of each run's output volume element from that of the true images, and maps of the first seed."""
     found = PartResult("volume", {"warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
     found.facts["width"] = profile.inner_width
-    last = {label: ladder[-1] for label, ladder in ladders(runs, wanted(profile, seeds), profile.lengths).items()}
-    for (width, code, seed), run in runs.labelled(last):
+    ends = last_steps(ladders(runs, wanted(profile, seeds), profile.lengths))
+    for (width, code, _, seed), run in runs.labelled(ends):
         with record_undiagnosed(found, f"run {run.id} ({code}, width {width}, seed {seed})"):
             diagnosis = runs.diagnosis(run)
             found.tables["warp"].append(

@@ -13,10 +13,19 @@ from recombine.core.statistics import median
 from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, inner_cnn, mlp, published_mlp
-from recombine.studies.framework.figure_style import SMALL, by_layer, picture_rows, seeds_note, spread_cells, task_of
+from recombine.studies.framework.figure_style import SMALL, by_layer, seeds_note, spread_cells, task_of, unseen_rows
 from recombine.studies.framework.layer_figures import curves, volume_maps
 from recombine.studies.framework.layers import REQUEST, layer_rows, loss_of_factorization, volumes, warp_row
-from recombine.studies.framework.learning import Rows, evidence, grouped, ladders, learning, until_learnt
+from recombine.studies.framework.learning import (
+    Rows,
+    all_lengths,
+    evidence,
+    grouped,
+    ladders,
+    last_steps,
+    learning,
+    until_learnt,
+)
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
 from recombine.studies.framework.verdicts import Effects
@@ -74,7 +83,7 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
 
 def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
     """All required steps of the ladders."""
-    return [config for ladder in _ladders(runs, profile, seeds).values() for config in ladder]
+    return all_lengths(_ladders(runs, profile, seeds))
 
 
 def more_expected(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
@@ -92,7 +101,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     from recombine.scoring.outputs import render
 
     found = PartResult("depths", {"layers": [], "warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
-    learnt = {label: ladder[-1] for label, ladder in _ladders(runs, profile, seeds).items()}
+    learnt = last_steps(_ladders(runs, profile, seeds))
     for (decoder, code, depth, seed), run in runs.labelled({**_fixed(profile, seeds), **learnt}):
         with record_undiagnosed(found, f"run {run.id} ({decoder}, {code}, depth {depth}, seed {seed})"):
             diagnosis = runs.diagnosis(run)
@@ -135,20 +144,17 @@ def _depths(part: PartResult, decoder: str, code: str) -> list[int]:
 
 
 def _samples(part: PartResult, decoder: str, code: str, depths: list[int]) -> Figure:
-    import torch
-
     task = task_of(part.facts["configs"][f"{decoder}/{code}/{depths[0]}"])
     lines = {"truth": part.arrays[f"truth/{code}"]}
     for depth in depths:
         group = [r for r in part.table("warp") if (r["decoder"], r["code"], r["depth"]) == (decoder, code, depth)]
         placed = [100 * row["ood_localization"] for row in group]
         lines[f"depth {depth}\n{np.mean(placed):.0f} % placed"] = part.arrays[f"outputs/{decoder}/{code}/{depth}"]
-    places = task.space.values(torch.from_numpy(part.arrays[f"cells/{code}"])).numpy()
     note = (
         f"{DECODERS[decoder]}, {CODE_LABELS[code]}: unseen pairs (x, y), outputs of one seed\n% in the correct place: "
         f"mean of {seeds_note(row['seed'] for row in part.rows)}"
     )
-    return picture_rows(lines, places, [True] * len(places), note)
+    return unseen_rows(lines, task.space, part.arrays[f"cells/{code}"], note)
 
 
 def _curves(part: PartResult, decoder: str) -> Figure:
