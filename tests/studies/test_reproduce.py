@@ -45,7 +45,6 @@ def test_a_study_runs_and_draws_and_judges_from_saved_rows(key, out, tmp_path):
     done = call(key, "--json", out=out)
     report = json.loads(done.stdout)
     assert done.exit_code == bool(report["failed"]), done.output
-    assert all("cannot be diagnosed" in why for why in report["failed"].values())  # few steps leave some images black
     drawn = {Path(path).name for path in report["figures"]}
     for result in study.results:
         for ending in ("png", "pdf"):
@@ -55,6 +54,7 @@ def test_a_study_runs_and_draws_and_judges_from_saved_rows(key, out, tmp_path):
     moved = tmp_path / "rows only"  # no store in it
     shutil.copytree(out, moved, ignore=shutil.ignore_patterns("runs", "figures"))
     part = Output(moved, "smoke").load(key)
+    assert report["failed"] == reasons(undiagnosed(part))  # few steps leave some images black
     assert {f"{name}.png" for name in study.plot(part)} == {name for name in drawn if name.endswith("png")}
     declared = {f"{claim}.{asked.name}" for claim in study.claims for asked in CLAIMS[claim].parts}
     assert set(study.effects(part)) <= declared
@@ -91,23 +91,27 @@ def test_a_second_call_trains_computes_and_draws_nothing(out):
     assert {"versions", "hardware", "command", "seeds"} <= set(about["calls"][-1])
 
 
-def test_every_call_is_on_record(tmp_path):
-    done = call("S3", "--json", out=tmp_path)
-    again = call("S3", out=tmp_path)
+def test_every_call_is_on_record_and_what_is_not_the_whole_profile_is_called_partial(tmp_path):
+    done = json.loads(call("S3", "--json", "--seeds", "1", out=tmp_path).stdout)
+    assert done["lacking"]["code_widths"] == "1 of 2 seeds"
+    assert done["lacking"]["landscapes"] == "no rows"
+    assert json.loads((tmp_path / "reproduce.json").read_text())["lacking"] == done["lacking"]
+    again = call("S3", "--seeds", "1", out=tmp_path)
     [first, second] = json.loads((tmp_path / "reproduce.json").read_text())["calls"]
     assert first["trained"] == len(list((tmp_path / "runs").glob("*/run.json"))) > 0
     assert second["trained"] == 0
     assert first["started"] <= first["ended"] <= second["started"]
-    assert first["seconds"] == json.loads(done.stdout)["total_seconds"] >= first["studies"]["code_widths"] > 0
+    assert first["seconds"] == done["total_seconds"] >= first["studies"]["code_widths"] > 0
     assert re.search(r"Took \d+\.\d minutes", again.output)
+    assert "Partial" in again.output
 
 
 def test_rows_that_were_changed_are_computed_again(out):
-    call("R1", out=out)
-    table = out / "tables" / "landscapes-scores.csv"
+    call("S3", out=out)
+    table = out / "tables" / "code_widths-scores.csv"
     kept = table.read_bytes()
-    table.write_bytes(kept.replace(b"centre", b"center", 1))
-    assert call("R1", out=out).exit_code == 0
+    table.write_bytes(kept.replace(b"1", b"2", 1))
+    assert call("S3", out=out).exit_code == 0
     assert table.read_bytes() == kept
 
 
@@ -115,38 +119,48 @@ def damaged(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
 
 
-@pytest.mark.parametrize("name", ["model/model.safetensors", "run.json", "config.json"])
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures are the business of other tests."""
+    monkeypatch.setattr(Output, "draw", lambda *given: [])
+
+
 @pytest.mark.parametrize("key", ["superpositions", pytest.param("scaling", marks=pytest.mark.long)])
-def test_a_damaged_run_is_trained_again(key, name, out, tmp_path):
+def test_damaged_runs_are_trained_again(key, out, tmp_path, undrawn):
     call(key, out=out)
     mine = tmp_path / "out"
     shutil.copytree(out, mine, ignore=shutil.ignore_patterns("figures"))
-    run = sorted(json.loads((mine / "tables" / f"{key}.json").read_text())["runs"])[-1]
-    whole = (mine / "runs" / run / name).read_bytes()
-    damaged(mine / "runs" / run / name)
+    names = ("model/model.safetensors", "run.json", "config.json")
+    chosen = dict(zip(names, sorted(json.loads((mine / "tables" / f"{key}.json").read_text())["runs"])))
+    weights = mine / "runs" / chosen[names[0]] / names[0]
+    whole = weights.read_bytes()
+    for name, run in chosen.items():
+        damaged(mine / "runs" / run / name)
     shutil.rmtree(mine / "tables")
     assert call(key, "--dry-run", out=mine).exit_code == 0
     done = call(key, "--json", out=mine)
     assert done.exit_code == 0, done.output
-    assert f"run {run} is damaged and will be trained again" in done.stderr
+    assert all(f"run {run} is damaged and will be trained again" in done.stderr for run in chosen.values())
     assert json.loads(done.stdout)["failed"] == {}
-    if name == "model/model.safetensors":
-        assert (mine / "runs" / run / name).read_bytes() == whole
+    assert weights.read_bytes() == whole
     assert "is damaged" not in call(key, out=mine).output
 
 
-@pytest.mark.parametrize("name", ["tables/landscapes.json", "figures/landscapes.json", "claims.json"])
-def test_a_damaged_file_of_the_output_is_made_again(name, out):
-    call("R1", out=out)
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [("S3", "tables/code_widths.json"), ("S3", "figures/code_widths.json"), ("R1", "claims.json")],
+)
+def test_a_damaged_file_of_the_output_is_made_again(key, name, out):
+    call(key, out=out)
     whole = json.loads((out / name).read_text())
     damaged(out / name)
-    done = call("R1", out=out)
+    done = call(key, out=out)
     assert done.exit_code == 0, done.output
     found = json.loads((out / name).read_text())
     assert found == whole or (name == "claims.json" and [row["claim"] for row in found] == ["C1"])
 
 
-def test_a_run_that_cannot_be_diagnosed_is_a_failure(out, tmp_path, monkeypatch):
+def test_a_run_that_cannot_be_diagnosed_is_a_failure(out, tmp_path, monkeypatch, undrawn):
     from recombine.diagnostics.parts.free_weights import FreeWeights
 
     call("R2", out=out)
@@ -176,25 +190,26 @@ def test_a_run_that_cannot_be_diagnosed_is_a_failure(out, tmp_path, monkeypatch)
         assert "All units are silent" in report["claims"][0]["reason"]
 
 
-def test_diagnoses_are_kept_with_the_runs_and_computed_once(out, tmp_path, monkeypatch):
+def test_diagnoses_are_kept_with_the_runs_and_computed_once(out, tmp_path, monkeypatch, undrawn):
     from recombine.runs.store import StoredRun
 
-    call("R6", out=out)
+    call("R2", out=out)
     mine = tmp_path / "out"
     shutil.copytree(out, mine, ignore=shutil.ignore_patterns("figures", "tables"))
     asked = []
     original = StoredRun.diagnose
     monkeypatch.setattr(StoredRun, "diagnose", lambda self, *a, **k: asked.append(self.id) or original(self, *a, **k))
-    rows = (out / "tables" / "volume-warp.csv").read_bytes()
-    assert call("R6", out=mine).exit_code == 0
+    table = Path("tables") / "superpositions-free_weights.csv"
+    rows = (out / table).read_bytes()
+    assert call("R2", out=mine).exit_code == 0
     assert asked == []
-    assert (mine / "tables" / "volume-warp.csv").read_bytes() == rows
-    run = STUDIES["volume"].configs(PROFILES["smoke"], SEEDS)[0].hash
-    damaged(mine / "runs" / run / "diagnosis" / "geometry-warp.csv")
+    assert (mine / table).read_bytes() == rows
+    run = STUDIES["superpositions"].configs(PROFILES["smoke"], SEEDS)[0].hash
+    damaged(mine / "runs" / run / "diagnosis" / "free_weights-summary.csv")
     shutil.rmtree(mine / "tables")
-    assert call("R6", out=mine).exit_code == 0
+    assert call("R2", out=mine).exit_code == 0
     assert set(asked) == {run}
-    assert (mine / "tables" / "volume-warp.csv").read_bytes() == rows
+    assert (mine / table).read_bytes() == rows
 
 
 def test_runs_of_other_training_code_are_not_mixed(tmp_path, monkeypatch):
@@ -205,7 +220,7 @@ def test_runs_of_other_training_code_are_not_mixed(tmp_path, monkeypatch):
     check_training_code([{**before, "trained": 0}, {"trained": 0, "training_code": "bb"}])
     with pytest.raises(StoreError, match="aa then, bb now"):
         check_training_code([before, {"trained": 0, "training_code": "bb"}])
-    call("S3", out=tmp_path)
+    Output(tmp_path, "smoke").write_about({"calls": [before]})
     monkeypatch.setattr(module, "training_code", lambda: "bb")
     done = call("R1", out=tmp_path)
     assert done.exit_code == 2
@@ -230,38 +245,29 @@ def test_published_rows_give_the_verdicts_again(out, tmp_path):
 
     from tests.studies.test_results import check_published
 
-    for key in ("R6", "S3"):
+    for key in ("R2", "S3"):
         call(key, out=out)
     target = tmp_path / "smoke"
     publish(out, target)
-    assert "C6" in check_published(target)
+    assert "C2" in check_published(target)
     assert not (target / "arrays").exists()
     whole = {path.name: path.read_bytes() for path in (target / "tables").iterdir()}
     mine, half = tmp_path / "mine", tmp_path / "half"
     shutil.copytree(out, mine, ignore=shutil.ignore_patterns("runs"))
-    (mine / "tables" / "volume-warp.csv").unlink()  # as if it were being written
+    (mine / "tables" / "superpositions-medians.csv").unlink()  # as if it were being written
     publish(mine, half)
-    assert "C6" not in check_published(half)
-    assert "`volume` (no rows)" in page(half)
+    assert "C2" not in check_published(half)
+    assert "`superpositions` (no rows)" in page(half)
     assert (half / "tables" / "code_widths-scores.csv").is_file()
     publish(mine, target)  # what was published before and is not complete here stays
-    assert "C6" in check_published(target)
+    assert "C2" in check_published(target)
     assert {path.name: path.read_bytes() for path in (target / "tables").iterdir()} == whole
     calls = [json.loads((folder / "reproduce.json").read_text())["calls"] for folder in (target, out)]
     assert [call["started"] for call in calls[0]] == [call["started"] for call in calls[1]]  # each of them once
-    sidecar = target / "tables" / "volume.json"
+    sidecar = target / "tables" / "superpositions.json"
     sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), "training_code": "other"}))
     with pytest.raises(StoreError, match="other"):
         publish(mine, target)
-
-
-def test_what_is_not_the_whole_profile_is_called_partial(tmp_path):
-    done = call("S3", "--json", "--seeds", "1", out=tmp_path)
-    report = json.loads(done.stdout)
-    assert report["lacking"]["code_widths"] == "1 of 2 seeds"
-    assert report["lacking"]["landscapes"] == "no rows"
-    assert json.loads((tmp_path / "reproduce.json").read_text())["lacking"] == report["lacking"]
-    assert "Partial" in call("S3", "--seeds", "1", out=tmp_path).output
 
 
 def test_a_dry_run_lists_runs_and_writes_nothing(tmp_path):
@@ -289,10 +295,10 @@ def test_a_run_that_fails_is_told_and_the_rest_goes_on(tmp_path, monkeypatch):
         return original(self, configs, **options)
 
     monkeypatch.setattr(Store, "train", train)
-    done = call("R2", "--json", out=tmp_path)
+    done = call("R2", "--json", "--seeds", "1", out=tmp_path)
     assert done.exit_code == 1
     report = json.loads(done.stdout)
-    assert len(report["failed"]) == 2
+    assert len(report["failed"]) == 1
     assert set(report["failed"].values()) == {"The loss became NaN at step 3."}
     [claim] = report["claims"]
     assert claim["verdict"] == "inconclusive"
@@ -302,7 +308,8 @@ def test_a_run_that_fails_is_told_and_the_rest_goes_on(tmp_path, monkeypatch):
     assert "failed: The loss became NaN" in ramp["reason"]
     assert (tmp_path / "figures" / "R02_bump_output_side.png").exists()
     monkeypatch.setattr(Store, "train", original)
-    assert call("R2", out=tmp_path).exit_code == 0
+    monkeypatch.setattr(Output, "draw", lambda *given: [])
+    assert call("R2", "--seeds", "1", out=tmp_path).exit_code == 0
 
 
 @pytest.mark.parametrize(
