@@ -70,3 +70,12 @@ def test_a_list_after_a_paragraph_has_a_blank_line_before_it():
         for item in re.findall(r"^(?![ #|]|- |\d+\. ).+\n((?:- |1\. ).*)", text, flags=re.MULTILINE)
     ]
     assert found == []
+
+
+def test_the_site_loads_no_script_from_another_server():
+    """The plug-in `offline` adds a script of another server unless the configuration names one for the same purpose."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    [script] = yaml.safe_load(text[text.index("extra:\n") : text.index("plugins:\n")])["extra"]["polyfills"]
+    assert "iframe-worker" in script
+    source = (DOCS / script).read_text(encoding="utf-8")
+    assert not re.search(r"https?://", source)

@@ -213,7 +213,7 @@ class SuperpositionPart(Part):
                     ax.set_ylabel(rows[key], rotation=0, ha="right", va="center", fontsize=9)
         _cosines(right.subplots(), result)
         faint = ", faint parts brightened" if brightened else ""
-        figure.suptitle(f"unseen combinations, each on the scale of its column{faint}", fontsize=10)
+        figure.suptitle(f"unseen combinations; brightness is scaled per column{faint}", fontsize=10)
         return figure
 
 
