@@ -146,10 +146,8 @@ def test_a_full_disk_keeps_the_old_file(tmp_path, monkeypatch, step):
     monkeypatch.setattr(os, step, full)
     with pytest.raises(StoreError) as caught:
         files.write_text(path, "new")
-    assert str(caught.value) == (
-        f"Could not write {path}: No space left on device. The previous version of it is untouched. "
-        "Free some space or choose another folder, then run the same command again."
-    )
+    assert str(path) in str(caught.value)
+    assert os.strerror(errno.ENOSPC) in str(caught.value)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
     with pytest.raises(StoreError) as caught:

@@ -72,8 +72,6 @@ def test_hooks_are_gone_after_an_error(model):
 def test_an_unknown_layer_is_explained(model):
     with pytest.raises(InputError) as caught, capture(model, ["bend", "rest.22"]):
         pass
-    assert str(caught.value) == (
-        "The model has no layer 'rest.22' (did you mean 'rest.2'?). "
-        "Layers: first, bend, rest, rest.0, rest.1, rest.2, rest.3, rest.4."
-    )
+    for part in ("'rest.22'", "'rest.2'?", "first, bend, rest, rest.0, rest.1, rest.2, rest.3, rest.4"):
+        assert part in str(caught.value)
     assert hooks(model) == 0
