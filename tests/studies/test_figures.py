@@ -6,8 +6,7 @@ from matplotlib.container import ErrorbarContainer
 
 import recombine as rc
 from recombine.diagnostics.findings import PartResult
-from recombine.studies.framework import figure_style as looks
-from recombine.studies.framework import layer_figures
+from recombine.studies.framework import figure_style, layer_figures
 from recombine.studies.paper import r07_rendering as rendering
 from recombine.studies.paper import r08_few_shot as few_shot
 from recombine.studies.paper import r09_scaling as scaling
@@ -45,7 +44,7 @@ def texts(figure) -> str:
 
 
 def test_pictures_say_how_brightness_is_shown():
-    figure = looks.picture_rows({"truth": np.zeros((1, 4, 4))}, np.zeros((1, 2)), [True], "a note")
+    figure = figure_style.picture_rows({"truth": np.zeros((1, 4, 4))}, np.zeros((1, 2)), [True], "a note")
     assert "a note · brightness 0 … 1 shown as its square root" in texts(figure)
 
 

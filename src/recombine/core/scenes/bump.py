@@ -21,7 +21,7 @@ from recombine.core.scenes.scene import SCENES, Scene
 from recombine.core.scenes.structure import Composition, Structure
 
 POSITIONS = ("x", "y")
-LOOKS = ("size", "brightness")
+OPTIONAL = ("size", "brightness")
 
 
 @SCENES.register("bump")
@@ -57,14 +57,14 @@ class Bump(Scene):
                 f"The factors of a bump are numbers. Got labels for {', '.join(labelled)}; give numbers, for example "
                 "size=[0.5, 0.7, 1.0]."
             )
-        known = [*POSITIONS, *LOOKS]
+        known = [*POSITIONS, *OPTIONAL]
         strange = [name for name in space.names if name not in known]
         missing = [name for name in POSITIONS if name not in space.names]
         if strange or missing:
             raise InputError(
                 f"A bump has factors x and y, and may have size and brightness. Got {', '.join(space.names)}."
             )
-        for name in LOOKS:
+        for name in OPTIONAL:
             if name in space.names and space.factors[name].low <= 0:
                 raise InputError(
                     f"Factor {name!r} multiplies the bump, so its values must be above 0. Got values from "

@@ -196,8 +196,8 @@ def _thresholds(part: PartResult) -> Figure:
 
     figure = new_figure(5.0, 4.6)
     ax = figure.subplots()
-    looks = {"bumps": ("bumps only", VERMILION), "stripes + bumps": ("2N stripes + bumps", BLUE)}
-    for (kind, (label, colour)), marker in zip(looks.items(), MARKERS):
+    styles = {"bumps": ("bumps only", VERMILION), "stripes + bumps": ("2N stripes + bumps", BLUE)}
+    for (kind, (label, colour)), marker in zip(styles.items(), MARKERS):
         rows = [row for row in part.rows if row["kind"] == kind]
         found = []
         for side in sorted({row["side"] for row in rows}):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FIRST_UNITS = 8
 REQUEST = DiagnosisRequest(parts=("geometry", "tuning"), geometry=(EXACT,))
 KINDS: tuple[Literal["stripe", "bump"], ...] = ("stripe", "bump")
-LOOKS = {"bumps": (VERMILION, "s"), "stripes": (GREEN, "^"), "stripes + bumps": (BLUE, "o")}
+STYLES = {"bumps": (VERMILION, "s"), "stripes": (GREEN, "^"), "stripes + bumps": (BLUE, "o")}
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[str, int], RunConfig]:
@@ -183,7 +183,7 @@ def _indices(part: PartResult) -> Figure:
     figure = new_figure(6.4, 2.9)
     axes = figure.subplots(1, 2, sharey=True)
     for ax, kind in zip(axes, KINDS):
-        for data, (colour, marker) in LOOKS.items():
+        for data, (colour, marker) in STYLES.items():
             chosen = [row for row in part.rows if row["data"] == data]
             label = _label(part, data).replace("\n", " ")
             over_seeds(ax, chosen, "layer", f"weighted_{kind}", colour=colour, marker=marker, label=label)
@@ -215,7 +215,7 @@ def first_effects(part: PartResult) -> FirstEffects:
 
 def effects(part: PartResult) -> Effects:
     """First against last hidden layer after training on stripes and bumps; roughness against training on bumps."""
-    runs = grouped(part.table("warp"), lambda rows: len(rows) == len(LOOKS))
+    runs = grouped(part.table("warp"), lambda rows: len(rows) == len(STYLES))
 
     def layers(rows: Rows) -> tuple[dict[str, Any], dict[str, Any]]:
         own = [r for r in part.rows if (r["data"], r["seed"]) == ("stripes + bumps", rows[0]["seed"])]
