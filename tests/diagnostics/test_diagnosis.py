@@ -189,8 +189,10 @@ def test_errors_without_trained_cells_have_no_variance_to_compare_with(model):
     assert math.isnan(found["errors"].rows[0]["relative"])
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
-@pytest.mark.parametrize("target", [lambda v: v[:, 0] * v[:, 1], lambda v: v[:, :1] * v[:, 1:], None])
+@pytest.mark.parametrize(
+    ("shape", "target"),
+    [((), lambda v: v[:, :1] * v[:, 1:]), ((1,), lambda v: v[:, 0] * v[:, 1]), ((1, 1), None)],
+)
 def test_one_number_per_cell(shape, target):
     model = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0), nn.Unflatten(0, (-1, *shape)))
     found = rc.diagnose(model, SPACE, None, HOLE, target=target, progress=False)
@@ -207,6 +209,7 @@ def test_numbers_of_a_classifier():
     nn.init.normal_(model[0].weight)
     found = rc.diagnose(lambda code: model(code - 3).argmax(1), SPACE, None, HOLE, progress=False)
     assert found["probes"].computed
+    assert found["geometry"].state is Missing.NOT_DIFFERENTIABLE
 
 
 def test_a_truth_that_differs_in_axes_of_length_one(model, diagnosis):

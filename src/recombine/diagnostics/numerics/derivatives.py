@@ -26,7 +26,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Real
 from torch import Tensor
 from torch.func import jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -92,7 +92,7 @@ def _rows(subject: Subject, values: Tensor) -> dict[str, Tensor]:
         raise _ModelRaised(f"{type(error).__name__}: {error}") from error
 
 
-def gram_of_columns(columns: Float[Tensor, "direction cell unit"]) -> Float[Tensor, "cell direction direction"]:
+def gram_of_columns(columns: Real[Tensor, "direction cell unit"]) -> Float[Tensor, "cell direction direction"]:
     """JᵀJ per cell from the columns of J, in float64 on the CPU.
 
     Very large and very small columns are scaled first, because in single precision their squares are infinite or 0.
