@@ -127,7 +127,17 @@ def test_a_damaged_run_is_told_of_by_every_command(tmp_path, name):
             assert f"{name} was changed after the run finished" in result.stderr
             assert result.stdout.startswith('{\n  "error"' if style else "")
         assert command[0] == "runs" or not result.stdout.startswith("run ")
-    assert "damaged" in call("train", *TINY, "--out", tmp_path, "--dry-run").stdout
+    plan = call("train", *TINY, "--out", tmp_path, "--dry-run")
+    assert f"{RUN}  damaged  mlp" in plan.stdout
+    assert f"{name} was changed" in plan.stderr
+
+
+def test_a_damaged_run_is_listed_with_its_reason_below_the_table(tmp_path):
+    call("train", *TINY, "--out", tmp_path)
+    (tmp_path / RUN / "run.json").write_text("{")
+    result = call("runs", "list", "--out", tmp_path)
+    assert result.stdout.splitlines()[-1] == f"{RUN}  damaged"
+    assert "cannot be read as JSON" in result.stderr
 
 
 def test_dry_run_says_what_would_happen(tmp_path):

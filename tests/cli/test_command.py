@@ -87,7 +87,7 @@ def test_control_characters_reach_no_terminal(capsys):
     output.show_json({"a": bad})
     printed = capsys.readouterr().out
     assert not output.CONTROL.search(printed)
-    assert "\\x1b[2J" in printed
+    assert "\\x1b[2J\\x07\\x9b31m\\u202eevil" in printed
     assert "\nsecond line" in printed
     assert json.loads(printed[printed.index("{") :]) == {"a": bad}
 

@@ -161,6 +161,7 @@ def test_a_model_of_ones_own(own, tmp_path):
         (["{own}:mine", "--figures", "{own}"], "must be a writable folder"),
         (["{own}:mine", "--parts", ","], "No part"),
         (["{own}:mine", "--cells", "a"], "must be a list of cell numbers"),
+        (["{own}:mine", "--cells", "1" * 5000], "must be a list of cell numbers"),
         (["{own}:mine", "--cells", "0"], "Not held out: 0"),
         (["{own}:mine", "--parts", "prbes"], "did you mean 'probes'"),
         (["{own}:mine", "--layers", "nothing"], "no layer 'nothing'"),

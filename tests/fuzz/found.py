@@ -95,6 +95,9 @@ FOUND = [
         {"d.npz": _archive(images=np.ones((4, 2, 2)), labels=np.ones((4, 0)))},
         BAD,
     ),
+    Case("a cell of 5000 digits", (*DIAGNOSE, "maps", "--cells", "1" * 5000), {"m.py": model_source()}, BAD),
+    Case("more seeds than a reproduction has", ("reproduce", "R5", "--seeds", "100000000", "--dry-run"), codes=BAD),
+    Case("more seeds than a comparison has", ("compare", "--seeds", "100000000", "--dry-run"), codes=BAD),
     Case("a budget of no number", ("diagnose", "m.py:made", "--budget", "nan"), {"m.py": model_source()}, BAD),
 ]
 

@@ -11,10 +11,11 @@ from recombine import sweeps
 from recombine.core.errors import DamagedError, StoreError
 from recombine.core.files import write_tensors
 from recombine.runs.config import RunConfig, hash_of
-from recombine.runs.damage import DETAILS, MOST_NAMED, damage_lines
+from recombine.runs.damage import DETAILS, MOST_NAMED, damage_lines, reopen_damaged
 from recombine.runs.facts import run_digest
 from recombine.runs.status import RunState
 from recombine.runs.store import Store
+from recombine.studies.framework.preparing import Preparation
 from recombine.training.checkpoint import FORMAT
 
 TINY = ["scene.factors.x=6", "scene.factors.y=6", "holdout.lo=2", "holdout.hi=3", "decoder.kind=mlp", "decoder.width=8",
@@ -91,7 +92,7 @@ HOSTILE = {
     "files": [None, [], {}, {"scores.csv": 1}],
     "described": [None, {"rank": 3}, {"rank": {"x": "y"}}],
     "steps": [None, -1, 1.5, True, 10**30],
-    "seconds": [None, "long", 10**400],
+    "seconds": [None, "long", 10**400, -1],
     "loss_names": [None, "loss", [1]],
     "run": [None, 3, "../../etc"],
     "versions": [[], "1"],
@@ -194,6 +195,21 @@ def test_ten_thousand_bad_runs_give_one_line_and_a_file(tmp_path):
     assert json.loads((tmp_path / DETAILS).read_text()) == many
 
 
+def test_many_damaged_runs_are_trained_again_with_one_line(store, monkeypatch):
+    for config in (FIRST, SECOND):
+        record(store, config).write_text("{")
+    lines = reopen_damaged(store, [FIRST, SECOND, THIRD])
+    assert len(lines) == 2
+    assert not any("--force" in line for line in lines)  # nothing is left to do
+    assert states(store) == {FIRST.hash: RunState.NOT_STARTED, SECOND.hash: RunState.NOT_STARTED}
+    for config in (FIRST, SECOND):
+        record(store, config).write_text("{")
+    monkeypatch.setattr("recombine.runs.damage.MOST_NAMED", 1)
+    [line] = reopen_damaged(store, [FIRST, SECOND])
+    assert "2 runs" in line
+    assert set(json.loads((store.root / DETAILS).read_text())) == {FIRST.hash, SECOND.hash}
+
+
 @pytest.fixture
 def outside(tmp_path):
     folder = tmp_path / "outside"
@@ -223,6 +239,27 @@ def test_nothing_is_read_or_written_through_links_inside_a_run(store, outside, n
     store.load(FIRST.hash).diagnose(parts=["errors"], progress=False) if name != "diagnosis" else None
     assert content_of(outside) == before
     assert store.damage(FIRST) is None
+
+
+@pytest.mark.parametrize("name", ["diagnosis", "diagnosis/diagnosis.json"])
+def test_a_diagnosis_that_is_a_link_is_refused_before_it_is_computed_and_dropped_by_studies(
+    store, outside, name, monkeypatch
+):
+    path = store.directory(FIRST) / name
+    path.parent.mkdir(exist_ok=True)
+    (outside / "diagnosis.json").write_text("{}")
+    path.symlink_to(outside if name == "diagnosis" else outside / "diagnosis.json")
+    before = content_of(outside)
+    run = store.load(FIRST.hash)
+    with monkeypatch.context() as patched:
+        patched.setattr("recombine.diagnostics.diagnose.diagnose", None)
+        with pytest.raises(DamagedError, match="symbolic link"):
+            run.diagnose(parts=["errors"], progress=False)
+    Preparation(store).reopen_damaged([FIRST])
+    assert content_of(outside) == before
+    assert not path.is_symlink()
+    run.diagnose(parts=["errors"], progress=False)
+    assert run.diagnosis["errors"].computed
 
 
 def test_a_run_that_is_a_link_is_listed_as_damaged_and_not_touched(store, outside):

@@ -221,6 +221,12 @@ def test_settings_are_merged_deeply():
     assert merged({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 5}}) == {"a": {"b": 5, "c": 2}, "d": 3}
 
 
+@pytest.mark.parametrize("seeds", [0, 10**8])
+def test_the_number_of_seeds_is_limited(seeds):
+    with pytest.raises(InputError, match="between 1 and 200"):
+        chosen(suite("mini"), seeds=seeds)
+
+
 def test_unknown_names_are_explained():
     for option, given, name in (("remedies", "cn", "cnn"), ("scenes", "bumb", "bump"), ("splits", "com", "comb")):
         options: dict[str, Any] = {option: [given]}

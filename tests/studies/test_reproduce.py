@@ -317,7 +317,8 @@ def test_a_run_that_fails_is_told_and_the_rest_goes_on(tmp_path, monkeypatch):
     [
         (["R99"], r"no result or claim 'R99'.*Results: R1, R2, .*Claims: C1, C2, .*C14"),
         (["R1", "--profile", "fast"], "no profile 'fast'.*Profiles: smoke, quick, standard, paper"),
-        (["R1", "--seeds", "0"], "must be at least 1"),
+        (["R1", "--seeds", "0"], "between 1 and 200"),
+        (["R1", "--seeds", "100000000"], "between 1 and 200"),
         (["R1", "--engine", "proceses"], "no engine 'proceses'.*did you mean 'processes'"),
         (["R1", "--engine", "processes", "--address", "auto"], "An address .* cluster"),
     ],

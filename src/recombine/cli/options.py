@@ -49,6 +49,6 @@ def part_settings(budget: float | None, cells: list[str] | None) -> dict[str, An
 def _cell(word: str) -> int:
     from recombine.core.errors import InputError
 
-    if not word.isdecimal():
+    if not (word.isdecimal() and len(word) <= 18):
         raise InputError(f"--cells must be a list of cell numbers such as 12,40. Got {word!r}.")
     return int(word)

@@ -64,7 +64,7 @@ def _real_output() -> Iterator[IO[str]]:
 def show_json(content: Any) -> None:
     """Print the result of a command as JSON."""
     text = json.dumps(content, indent=2, ensure_ascii=False)
-    typer.echo(CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text), file=_answers.get())
+    typer.echo(CONTROL.sub(_escaped, text), file=_answers.get())
 
 
 def say(text: object, *, err: bool = False, nl: bool = True) -> None:
@@ -73,7 +73,11 @@ def say(text: object, *, err: bool = False, nl: bool = True) -> None:
 
 
 def clean(text: str) -> str:
-    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}" if match[0] < "\u0100" else _escaped(match), text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def show_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:

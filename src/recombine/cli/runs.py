@@ -51,12 +51,11 @@ def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
     damaged = {row.id: row.status.reason for row in rows if row.status.damaged}
     shown = [row for row in rows if not row.status.damaged or len(damaged) <= MOST_NAMED]
     known = [column for column in score_columns() if any(column in row.summary for row in shown)][:MOST_METRICS]
-    show_table([{**row.summary, "run": row.id, "status": str(row.status), **headline(row.config),
+    show_table([{**row.summary, "run": row.id, "status": short(row.status), **headline(row.config),
                  **({"decoder": row.name} if row.name else {})} for row in shown],
                ["run", "status", "decoder", "encoding", "holdout", "seed", *known])  # fmt: skip
-    if len(damaged) > MOST_NAMED:
-        for line in damage_lines(out, damaged):
-            say(line, err=True)
+    for line in damage_lines(out, damaged):
+        say(line, err=True)
 
 
 @command
@@ -127,6 +126,8 @@ def described_lines(run: StoredRun) -> str:
 
 def show_plan(store: Store, configs: list[RunConfig], as_json: bool, *, force: bool = False) -> None:
     """Print what training these configurations would do."""
+    from recombine.runs.damage import damage_lines
+
     store.check_place()
     found = {config: store.status(config) for config in configs}
     plans = {c: planned(status, force=force, record=store.is_finished(c)) for c, status in found.items()}
@@ -136,6 +137,9 @@ def show_plan(store: Store, configs: list[RunConfig], as_json: bool, *, force: b
         return
     show_table([{"run": c.hash, "status": told(plans[c], found[c]), **headline(c.to_dict())} for c in configs],
                ["run", "status", "decoder", "encoding", "holdout", "seed"])  # fmt: skip
+    damaged = {c.hash: found[c].reason for c in configs if found[c].damaged}
+    for line in damage_lines(store.root, damaged, write=False):
+        say(line, err=True)
     if len(configs) == 1:
         say(json.dumps(configs[0].to_dict(), indent=2, ensure_ascii=False))
 
@@ -156,7 +160,12 @@ def planned(status: RunStatus, *, force: bool, record: bool) -> Planned:
     }[status.state]
 
 
+def short(status: RunStatus) -> str:
+    """A status for a table cell, without the reason of damage."""
+    return status.state.value if status.damaged else str(status)
+
+
 def told(plan: Planned, status: RunStatus) -> str:
     """Describe a plan, with the status of the run where it adds information."""
-    detail = str(status)
+    detail = short(status)
     return plan.value if detail in (plan.value, "not started") else f"{plan} ({detail})"

@@ -1,28 +1,53 @@
-"""Reports of damaged runs: one line each if they are few, one line and a file with the details if they are many."""
+"""Damaged runs: training them again, and reports of them.
+
+There is one line for each if they are few, and one line and a file with the details if they are many.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from recombine.core.errors import StoreError
+from recombine.core.errors import LockHeld, StoreError
 from recombine.core.files import write_json
+from recombine.runs.facts import AGAIN
+
+if TYPE_CHECKING:
+    from recombine.runs.config import RunConfig
+    from recombine.runs.store import Store
 
 MOST_NAMED = 10
 DETAILS = "damaged-runs.json"
 
 
-def damage_lines(root: Path, damaged: Mapping[str, str]) -> list[str]:
+def damage_lines(root: Path, damaged: Mapping[str, str], *, write: bool = True) -> list[str]:
     """Describe the damaged runs of a store, given with their reasons.
 
     If there are more than `MOST_NAMED`, only their number is given, and the reasons are written to `DETAILS` in the
-    store.
+    store, unless `write` is False.
     """
     if len(damaged) <= MOST_NAMED:
         return [f"Run {run} is damaged: {reason}" for run, reason in damaged.items()]
-    try:
-        write_json(root / DETAILS, dict(damaged))
-        where = f"see {root / DETAILS} for the reasons"
-    except StoreError:  # a read-only store
-        where = f"see `recombine runs list --out {root} --json` for the reasons"
+    where = f"see `recombine runs list --out {root} --json` for the reasons"
+    with contextlib.suppress(StoreError):  # a read-only store
+        if write:
+            write_json(root / DETAILS, dict(damaged))
+            where = f"see {root / DETAILS} for the reasons"
     return [f"{len(damaged)} runs are damaged, the first is {next(iter(damaged))}; {where}."]
+
+
+def reopen_damaged(store: Store, configs: Sequence[RunConfig]) -> list[str]:
+    """Mark finished runs as unfinished if a file is missing, was changed or belongs to another run.
+
+    Returns lines that describe them.
+    """
+    damaged: dict[str, str] = {}
+    for config in configs:
+        damage = store.damage(config) if store.is_finished(config) else None
+        if damage is not None:
+            with contextlib.suppress(LockHeld):  # another process is doing it
+                store.reopen(config)
+                damaged[config.hash] = damage.removesuffix(AGAIN).rstrip()
+    return [f"Training again: {line}" for line in damage_lines(store.root, damaged)]

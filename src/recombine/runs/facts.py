@@ -75,8 +75,8 @@ def _are_numbers(values: Iterable[Any]) -> bool:
     )
 
 
-def _is_number(value: Any) -> bool:
-    return value is not None and _are_numbers((value,))
+def _is_duration(value: Any) -> bool:
+    return value is not None and _are_numbers((value,)) and value >= 0
 
 
 def _is_count(value: Any) -> bool:
@@ -130,7 +130,7 @@ SHAPES: dict[str, Callable[[Any], bool]] = {
     "steps": _is_count,
     "loss_names": _is_texts,
     "described": _is_described,
-    "seconds": _is_number,
+    "seconds": _is_duration,
     "finished": _is_text,
     "device": _is_text,
     "files": _is_digests,

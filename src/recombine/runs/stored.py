@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from recombine.core.errors import DamagedError, InputError, StoreError
 from recombine.core.factors import FactorSpace
-from recombine.core.files import file_digest, inside, parse_json, read_tensors
+from recombine.core.files import file_digest, inside, parse_json, read_tensors, set_aside
 from recombine.core.holdouts import Holdout
 from recombine.core.task import Task
 from recombine.models.decoders import load
@@ -151,6 +151,8 @@ class StoredRun:
             raise StoreError(
                 f"{self.path} is not writable, so the diagnosis cannot be stored there. Save it elsewhere."
             )
+        if writable and keep is not False:
+            _ = self.diagnosis_folder  # raises now, not after the computation, if it is a link
         if self.has_model:
             task = self.task
             model, encode = self.model, task.inputs
@@ -211,6 +213,23 @@ class StoredRun:
                 f"{folder} belongs to other weights, because the run was trained again. Diagnose it again."
             )
         return found
+
+    def drop_damaged_diagnosis(self) -> str:
+        """Remove a stored diagnosis that cannot be read. Returns what is wrong with it, or an empty string."""
+        folder = self.path / "diagnosis"
+        path = folder / "diagnosis.json"
+        try:
+            if os.path.lexists(self.diagnosis_folder / path.name):
+                self.load_diagnosis()
+        except StoreError as error:
+            if folder.is_symlink() or not folder.is_dir():
+                set_aside(folder)
+            elif path.is_dir() and not path.is_symlink():
+                set_aside(path)
+            else:
+                path.unlink(missing_ok=True)
+            return str(error)
+        return ""
 
     def verify(self) -> None:
         """Raise if any file of the run is missing or was changed."""

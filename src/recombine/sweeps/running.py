@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from recombine.core import plugins
-from recombine.core.errors import LockHeld
 from recombine.diagnostics.part import chosen_parts
 from recombine.diagnostics.request import DiagnosisRequest
 from recombine.runs.config import RunConfig
-from recombine.runs.damage import damage_lines
+from recombine.runs.damage import reopen_damaged
 from recombine.runs.store import Store
 from recombine.sweeps import manifest
 from recombine.sweeps.driver import Driver, SweepResult, checked_limits
@@ -88,7 +87,8 @@ def run(
     bars = SweepProgress(len(unique) + len(requests), progress, quiet)
     if healed:
         bars.say_once(healed)
-    _reopen_damaged(store, unique, bars)
+    for line in reopen_damaged(store, unique):
+        bars.say_once(line)
     options: Options = {
         "store": str(store.root.absolute()) if started.shares_files else None,
         "device": device,
@@ -133,18 +133,3 @@ def _check_known(engine: Engine, configs: Sequence[RunConfig]) -> None:
         return
     for config in configs:
         plugins.require_shippable(config.plugins)
-
-
-def _reopen_damaged(store: Store, configs: Sequence[RunConfig], bars: SweepProgress) -> None:
-    """Mark finished runs as unfinished if a file is missing, was changed or belongs to another run."""
-    damaged: dict[str, str] = {}
-    for config in configs:
-        damage = store.damage(config) if store.is_finished(config) else None
-        if damage is not None:
-            try:
-                store.reopen(config)
-                damaged[config.hash] = damage
-            except LockHeld:  # another process is doing it
-                continue
-    for line in damage_lines(store.root, damaged):
-        bars.say_once(f"Training again: {line}")

@@ -11,6 +11,7 @@ from recombine.core.factors import FactorSpace
 from recombine.core.registry import nearest
 from recombine.core.scenes.drawn import places
 from recombine.studies.compare.remedy import REMEDIES
+from recombine.studies.framework.inference import MOST_SEEDS
 
 
 @dataclass(frozen=True)
@@ -158,8 +159,14 @@ def chosen(
         chosen=tuple(remedies) or whole.chosen,
         scenes={name: whole.scenes[_known(name, whole.scenes, "scene")] for name in scenes or whole.scenes},
         splits=tuple(_known(name, SPLITS, "split") for name in splits or whole.splits),
-        seeds=whole.seeds if seeds is None else seeds,
+        seeds=whole.seeds if seeds is None else _checked(seeds),
     )
+
+
+def _checked(seeds: int) -> int:
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise InputError(f"--seeds must be between 1 and {MOST_SEEDS}. Got {seeds}.", "seeds")
+    return seeds
 
 
 def _known(name: str, known: Mapping[str, Any], what: str) -> str:

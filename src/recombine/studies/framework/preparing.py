@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from recombine import sweeps
-from recombine.core.errors import StoreError
 from recombine.diagnostics.request import DiagnosisRequest
 from recombine.runs.config import RunConfig
+from recombine.runs.damage import MOST_NAMED, reopen_damaged
 from recombine.runs.store import Store
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import Runs, Study
@@ -64,22 +64,16 @@ class Preparation:
 
     def reopen_damaged(self, configs: Sequence[RunConfig]) -> None:
         """Mark finished runs with damaged files as unfinished, and drop damaged diagnoses."""
+        for line in reopen_damaged(self.store, configs):
+            self.say(f"  {line}")
+        dropped = {}
         for config in configs:
-            if not self.store.is_finished(config):
-                continue
-            damage = self.store.damage(config)
-            if damage is not None:
-                self.say(f"  run {config.hash} is damaged and will be trained again: {damage}")
-                self.store.reopen(config)
-                continue
-            run = self.store.load(config.hash)
-            kept = run.path / "diagnosis" / "diagnosis.json"
-            try:
-                if kept.is_file():
-                    run.load_diagnosis()
-            except StoreError as error:
-                self.say(f"  the diagnosis of run {config.hash} will be computed again: {error}")
-                kept.unlink(missing_ok=True)
+            if self.store.is_finished(config) and (reason := self.store.load(config.hash).drop_damaged_diagnosis()):
+                dropped[config.hash] = reason
+        for run, reason in list(dropped.items())[:MOST_NAMED]:
+            self.say(f"  The diagnosis of run {run} will be computed again: {reason}")
+        if len(dropped) > MOST_NAMED:
+            self.say(f"  {len(dropped)} diagnoses in all will be computed again.")
 
     def _sweep(self, configs: Sequence[RunConfig], requests: dict[str, DiagnosisRequest], runs: Runs) -> None:
         """Train and diagnose what is missing. Failures are recorded in `runs`."""

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from recombine.core.errors import InputError
 from recombine.core.registry import nearest
+from recombine.studies.framework.inference import MOST_SEEDS
 
 T = TypeVar("T")
 FIRST_SEED = 100  # smaller ones belong to the pilot
@@ -167,10 +168,10 @@ def first_seeds(number: int) -> list[int]:
     """The first seeds of a reproduction.
 
     Raises:
-        InputError: If the number is less than 1.
+        InputError: If the number is not between 1 and 200.
     """
-    if number < 1:
-        raise InputError(f"--seeds must be at least 1. Got {number}.", "seeds")
+    if not 1 <= number <= MOST_SEEDS:
+        raise InputError(f"--seeds must be between 1 and {MOST_SEEDS}. Got {number}.", "seeds")
     return [FIRST_SEED + i for i in range(number)]
 
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol, runtime_checkable
 from recombine.core.catalogue import Catalogue
 from recombine.core.errors import InputError
 
-LEAST_CPUS = 0.01  # that a job can ask for
+LEAST_CPUS, MOST_CPUS = 0.01, 100_000  # that a job can ask for
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,11 @@ class Needs:
     memory: int = 0
 
     def __post_init__(self) -> None:
-        if not (LEAST_CPUS <= self.cpus < 1e6 and 0 <= self.gpus < 1e6 and 0 <= self.memory < 2**63):
-            raise InputError(f"A job needs at least {LEAST_CPUS} CPUs, and at least 0 GPUs and memory. Got {self}.")
+        if not (LEAST_CPUS <= self.cpus <= MOST_CPUS and 0 <= self.gpus <= MOST_CPUS and 0 <= self.memory < 2**63):
+            raise InputError(
+                f"A job needs from {LEAST_CPUS} to {MOST_CPUS} CPUs, no more GPUs than that, and less than 8 EB of "
+                f"memory. Got {self}."
+            )
         if self.gpus > 1 and self.gpus != int(self.gpus):
             raise InputError(f"The GPUs of a job must be a fraction of one or a whole number. Got {self.gpus}.")
 

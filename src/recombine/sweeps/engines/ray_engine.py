@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -235,7 +236,7 @@ def _answering(address: str) -> tuple[str, int]:
     if address == "auto":
         return "", 0
     host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) < 65536:
         raise InputError(f"A Ray address must be auto, local or HOST:PORT, for example 10.0.0.1:6379. Got {address!r}.")
     if not _answers(host, int(port)):
         raise InputError(f"Nothing answers at {address!r}. {HOW_TO_START}")
