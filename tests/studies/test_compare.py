@@ -61,9 +61,16 @@ def test_a_budget_that_no_width_meets_is_refused():
 
 def test_blocks_tell_changed_budgets_apart():
     assert REMEDIES["cnn"].block is Block.EQUAL
-    for name in ("cnn_longer", "cnn_stripes", "cnn_wider", "cp_free", "composed"):
+    for name in ("cnn_longer", "cnn_stripes", "cnn_more", "cnn_wider", "cp_free", "composed"):
         assert REMEDIES[name].block is Block.OWN
     assert all(remedy.control in REMEDIES for remedy in REMEDIES.values() if remedy.control)
+
+
+def test_more_combinations_are_taken_from_the_held_out_cells():
+    cnn, more = entries(chosen(suite("mini"), remedies=["cnn", "cnn_more"], scenes=["bump"]))
+    plain, fewer = (entry.final(0, 0).task().holdout.ood_mask for entry in (cnn, more))
+    assert 0.25 < fewer.sum() / plain.sum() < 0.75
+    assert not (fewer & ~plain).any()
 
 
 def test_slots_are_told_where_objects_are():

@@ -23,6 +23,7 @@ from recombine.studies.compare.suite import SPLITS, Budget, Suite
 
 WIDEST = 4096
 INNER_SEED = 1  # of the inner hold-out of trials
+RELEASED_SEED = 2  # of the held-out cells that a remedy trains on as well
 
 
 class Status(StrEnum):
@@ -74,7 +75,7 @@ def _entry(remedy: Remedy, scene: str, split: str, suite: Suite) -> Entry:
     try:
         given = suite.scenes[scene]
         made = built_scene(given)
-        holdout = SPLITS[split](made.space)
+        holdout = _held_out(remedy, SPLITS[split](made.space))
         decoder = sized(remedy, made, suite.budget)
         base = _base(remedy, given, holdout, decoder, suite.budget)
         inner = {
@@ -95,6 +96,14 @@ def _entry(remedy: Remedy, scene: str, split: str, suite: Suite) -> Entry:
             raise
         told = f"{type(error).__name__}: {error}"  # a bug of a plug-in costs its own combinations only
         return Entry(remedy, scene, split, status=Status.FAILED, reason=told)
+
+
+def _held_out(remedy: Remedy, split: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The cells that a remedy never trains on."""
+    if not remedy.released:
+        return split
+    kept = {"kind": "random", "fraction": 1 - remedy.released, "seed": RELEASED_SEED}
+    return {"kind": "all_of", "parts": [dict(split), kept]}
 
 
 def _base(

@@ -47,6 +47,7 @@ class Remedy:
         parameters, steps: Multiples of the common budget. Values other than 1 put the remedy into the other block.
         control: The remedy with the same extra to compare with.
         extra: Whether it trains on more than the ID pictures.
+        released: Share of the held-out cells that it trains on as well, drawn at random. Results are on the others.
         suites: The suites that it belongs to.
         order: Position in tables.
     """
@@ -64,6 +65,7 @@ class Remedy:
     steps: float = 1.0
     control: str | None = None
     extra: bool = False
+    released: float = 0.0
     suites: Sequence[str] = ("mini", "small", "full")
     order: int = 100
 
@@ -77,7 +79,7 @@ class Remedy:
 
     @property
     def block(self) -> Block:
-        equal = self.width is not None and self.parameters == self.steps == 1 and not self.extra
+        equal = self.width is not None and self.parameters == self.steps == 1 and not (self.extra or self.released)
         return Block.EQUAL if equal else Block.OWN
 
 

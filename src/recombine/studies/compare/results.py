@@ -80,6 +80,7 @@ def row_of(
         "id_mse": summary.get("id_mse"),
         "ood_mse": summary.get("ood_mse"),
         "pictures": int(run.holdout.id_mask.sum()),
+        "held_out": run.holdout.n_ood / len(run.holdout.space),
         "seconds": run.facts["seconds"],
     }
 

@@ -11,6 +11,7 @@ COMPOSED_RATES = [{"training": {"learning_rate": rate}} for rate in (5e-3, 1e-2,
 add_in_order(40, [
     Remedy("cnn_longer", CNN, "control: twice the steps", steps=2.0, suites=SMALL),
     Remedy("cnn_stripes", CNN, "Liang et al. 2025", training=STRIPES, steps=2.0, extra=True, control="cnn_longer"),
+    Remedy("cnn_more", CNN, "more combinations per value", released=0.5, control="cnn", suites=FULL),
     Remedy("cnn_wider", CNN, "Redhardt et al. 2025", parameters=4.0, control="cnn", suites=FULL),
     Remedy("cnn_decay", CNN, "weight decay", training=DECAY, control="cnn", suites=FULL),
     Remedy("cp_free", {"kind": "cp", "rank": 2, "maps": "free"}, "CP", width=None, control="cp_shared", suites=FULL),
