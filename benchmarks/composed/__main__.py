@@ -1,8 +1,8 @@
 """Run a part of test.yaml: `python -m benchmarks.composed promised --out promised.json`.
 
-Parts: design, promised, paper, test, expected_failures. `--rivals` adds the rivals to a part. A line is printed per
-case and model; with `--out`, every seed's numbers and the medians are written as JSON after each of them. `--pictures
-FOLDER` writes a PNG per case and model: truth above, outputs below, of OOD cells spread over the hold-out.
+Parts: design, promised, paper, test, expected_failures, beyond. `--rivals` adds the rivals to a part. A line is
+printed per case and model; with `--out`, numbers of every seed and medians are written as JSON after each of them.
+`--pictures FOLDER` writes a PNG per case and model: truth above, outputs below, of OOD cells spread over the hold-out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def recipe_for(name: str, rival: dict[str, Any]) -> rc.training.Training:
 
 
 def decoder_for(name: str, rival: dict[str, Any], case: dict[str, Any], task: rc.Task) -> rc.decoders.Decoder:
-    ours = rc.decoders.Composed(task, terms=case.get("terms", 1), allow_undetermined=True)
+    own = {key: case[key] for key in ("terms", "blend", "depth") if key in case}
+    ours = rc.decoders.Composed(task, allow_undetermined=True, **own)
     if name == OURS:
         return ours
     settings = {key: value for key, value in rival.items() if key not in ("recipe", "single_factor")}
@@ -93,7 +94,7 @@ def models_of(part: str, case: dict[str, Any], rivals: bool) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["design", "promised", "paper", "test", "expected_failures"])
+    parser.add_argument("part", choices=["design", "promised", "paper", "test", "expected_failures", "beyond"])
     parser.add_argument("--cases", nargs="*", help="only these")
     parser.add_argument("--seeds", type=int, nargs="*", help="instead of those of test.yaml")
     parser.add_argument("--rivals", action="store_true")

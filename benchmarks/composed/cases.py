@@ -50,7 +50,8 @@ def task_of(case: dict[str, Any], *, stripes: bool = False) -> rc.Task:
         scene = rc.scenes.Bump(space, sigma=sigma, inverted=name.startswith("inverted"))
         return rc.Task(scene, rc.encodings.OneHot(space), holdout)
     labels = np.stack(np.unravel_index(np.arange(len(space)), space.shape), axis=1)
-    return rc.Task.from_arrays(pictures, labels, factors=space, holdout=holdout, encoding="onehot", channels="first")
+    encoding = case.get("encoding", "onehot")
+    return rc.Task.from_arrays(pictures, labels, factors=space, holdout=holdout, encoding=encoding, channels="first")
 
 
 def held_out(space: rc.FactorSpace, held: dict[str, list[int]] | list[dict[str, list[int]]]) -> Bool[np.ndarray, "..."]:

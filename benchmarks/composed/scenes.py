@@ -148,6 +148,25 @@ def occluded() -> Drawn:
     return space, pictures(space, draw)
 
 
+def covered() -> Drawn:
+    """An opaque letter H in front of an opaque ring on a grey ground; both move up and down along one line."""
+    space = rc.FactorSpace(y1=9, y2=9)
+
+    def draw(y1: int, y2: int) -> Image:
+        front, back = glyph("h", 24, 0, 2 * y1 - 8, 4.0), glyph("ring", 24, 1, 2 * y2 - 8, 4.0)
+        ground = 0.4 + back * (hue(0.8) - 0.4)
+        return front * hue(0.3) + (1 - front) * ground
+
+    return space, pictures(space, draw)
+
+
+def fractions() -> Drawn:
+    """Grey shapes that move by steps of one and a half pixels."""
+    space = rc.FactorSpace(shape=3, x=10)
+    names = ("disc", "triangle", "cross")
+    return space, pictures(space, lambda s, x: glyph(names[s], 24, 1.5 * x - 6.75, 0, 4.0))
+
+
 def rotated() -> Drawn:
     space = rc.FactorSpace(angle=8, x=8)
     return space, pictures(space, lambda a, x: glyph("l", 24, 2 * x - 7, 0, 4.0, angle=45.0 * a))
@@ -182,6 +201,8 @@ SCENES: dict[str, Callable[[], Drawn]] = {
     "balls": balls,
     "sprites": sprites,
     "occluded": occluded,
+    "covered": covered,
+    "fractions": fractions,
     "rotated": rotated,
     "sized": sized,
 }

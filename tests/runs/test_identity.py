@@ -58,3 +58,10 @@ def test_a_table_with_another_metric_and_a_diagnosis_with_another_part_are_read_
     (run.path / "diagnosis" / "of_a_later_part.csv").write_text("a\n1\n")
     assert Store(tmp_path).load(run.id).diagnosis["errors"].computed
     assert Store(tmp_path).check_removable(run.id) == run.path
+
+
+def test_a_composed_run_is_named_as_before_its_terms_could_cover_each_other():
+    """The first hash was computed when the decoder had no setting `blend`."""
+    words = ["encoding.kind=onehot", "decoder.kind=composed", "training.kind=composed"]
+    assert RunConfig.parse(words).hash == "6c6faad17728abd5"
+    assert RunConfig.parse([*words, "decoder.blend=over"]).hash != "6c6faad17728abd5"

@@ -131,3 +131,24 @@ def test_the_recipe_settles_on_trained_examples_only(monkeypatch):
     assert len(inputs) == 5
     held = task.inputs(task.space.values(task.holdout.ood_cells))
     assert not (inputs[:, None] == held[None]).all(-1).any()
+
+
+def test_terms_that_cover_each_other_are_put_in_order():
+    """Two opaque squares on one line. Training has put the front one behind."""
+    torch.manual_seed(0)
+    composer = FactorComposer((4, 4), (3, 12, 12), terms=2, blend="over")
+    with torch.no_grad():
+        for parameter in composer.parameters():
+            parameter.zero_()
+        for k in range(2):
+            for value in range(4):
+                composer.kernels[k][value, k, 6, 6] -= 1
+                composer.kernels[k][value, k, 6, 3 + 2 * value] += 1
+        composer.drawing[0, 4:8, 4:8], composer.drawing[1, 5:9, 5:8] = 1, 1
+        composer.drawing.sub_(composer.identity)
+        composer.colours.copy_(torch.tensor([[0.0, -0.8, -0.8], [-0.8, 0.0, -0.8]]))
+    indices = torch.cartesian_prod(torch.arange(4), torch.arange(4))
+    images = composer(indices).detach()
+    composer.fit_background(images)
+    composer.reorder([1, 0])
+    assert settle(composer, indices, images).after < 1e-5 * images.var()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from functools import partial
+from itertools import permutations, product
 
 import torch
 from torch import Tensor, nn
@@ -68,7 +69,11 @@ def settle(
     if images.device.type not in SINGLE_ONLY:
         exact, exact_images = copy.deepcopy(model).double(), images.double()
         exact_inputs = inputs.double() if inputs.is_floating_point() else inputs
-    best = _simplest(exact, exact_inputs, exact_images, iterations=iterations, tolerance=tolerance)
+    simplest = partial(_simplest, inputs=exact_inputs, images=exact_images, iterations=iterations, tolerance=tolerance)
+    best, error = simplest(exact)
+    if error > EXACT:  # the fit shows the roles more clearly than training did
+        again, new_error = simplest(best)
+        best = again if new_error < error else best
     model.load_state_dict(best.state_dict())
     after = _error(model, inputs, images)
     kept = after <= before
@@ -82,13 +87,20 @@ def composers_of(model: nn.Module) -> list[FactorComposer]:
     return [module for module in model.modules() if isinstance(module, FactorComposer) and module.kernels]
 
 
-def _simplest(model: nn.Module, inputs: Tensor, images: Tensor, *, iterations: int, tolerance: float) -> nn.Module:
-    """A copy with the simplest roles that fit exactly, or else with those that fit best."""
+def _simplest(
+    model: nn.Module, inputs: Tensor, images: Tensor, *, iterations: int, tolerance: float
+) -> tuple[nn.Module, float]:
+    """A copy with the simplest roles that fit exactly, or else with those that fit best, and its error in units of the
+    images' energy. Of terms that cover each other, every order is tried."""
     best, least, tried = model, float("inf"), []
-    for level in LEVELS:
+    orders = [permutations(range(own.terms)) if own.blend == "over" else [()] for own in composers_of(model)]
+    for level, chosen in product(LEVELS, list(product(*orders))):
         candidate = copy.deepcopy(model)
+        for composer, order in zip(composers_of(candidate), chosen):
+            if order:
+                composer.reorder(order)
         roles = [roles_of(composer, explained=level) for composer in composers_of(candidate)]
-        kinds = [[role.does for role in own.roles] for own in roles]
+        kinds = (chosen, [[role.does for role in own.roles] for own in roles])
         if kinds in tried:
             continue
         tried.append(kinds)
@@ -97,7 +109,7 @@ def _simplest(model: nn.Module, inputs: Tensor, images: Tensor, *, iterations: i
             best, least = candidate, error
         if error <= EXACT:
             break
-    return best
+    return best, least
 
 
 def _simplified(
@@ -115,7 +127,7 @@ def _simplified(
             free[composer.background] = torch.ones_like(composer.background)
         fit()
     error = _error(model, inputs, images) / float(energy)
-    if error > EXACT and (isinstance(model, FactorComposer) or (isinstance(model, Composed) and not len(model.layers))):
+    if error > EXACT and _is_composer(model):
         for _ in range(ROUNDS):
             [before] = roles
             roles = [register(composers[0], before, inputs, images)]
@@ -124,6 +136,11 @@ def _simplified(
             fit()
         error = _error(model, inputs, images) / float(energy)
     return error
+
+
+def _is_composer(model: nn.Module) -> bool:
+    """Whether a model's images are those of a composer, with nothing behind it."""
+    return isinstance(model, FactorComposer) or (isinstance(model, Composed) and not len(model.layers))
 
 
 class _Reached(Exception):

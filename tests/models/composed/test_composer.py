@@ -50,6 +50,34 @@ def test_it_is_the_formula(composer):
         torch.testing.assert_close(output, composer.contrast * expected)
 
 
+def test_terms_that_cover_each_other_are_composited_in_order():
+    """Two opaque squares on a textured background: the last term hides the first one and both hide the background."""
+    composer = FactorComposer((2, 2), (3, 8, 8), terms=2, blend="over")
+    with torch.no_grad():
+        for parameter in composer.parameters():
+            parameter.zero_()
+        composer.background.copy_(torch.rand(3, 8, 8))
+        composer.drawing[0, 1:5, 1:5], composer.drawing[1, 3:7, 3:7] = 1, 1
+        composer.drawing.sub_(composer.identity)
+        composer.colours.copy_(torch.tensor([[0.5, 0, 0], [0, -0.5, 0]]))
+    cells = torch.tensor([[0, 1]])
+    red, green = (composer.background.mean((1, 2)) + 1 + own for own in composer.colours)
+    expected = composer.background.clone()
+    expected[:, 1:5, 1:5] = red[:, None, None]
+    expected[:, 3:7, 3:7] = green[:, None, None]
+    torch.testing.assert_close(composer(cells)[0], expected)
+    composer.reorder([1, 0])
+    expected[:, 1:5, 1:5] = red[:, None, None]
+    torch.testing.assert_close(composer(cells)[0], expected)
+
+
+def test_blending_does_not_matter_where_nothing_overlaps_on_a_flat_background():
+    torch.manual_seed(0)
+    added, covering = (FactorComposer((2, 2), (6, 6), terms=1, blend=blend) for blend in ("add", "over"))
+    covering.load_state_dict(added.state_dict())
+    torch.testing.assert_close(added(all_cells((2, 2))), covering(all_cells((2, 2))))
+
+
 def test_operators_at_the_identity_leave_a_dot_in_the_centre():
     composer = FactorComposer((3, 4), (5, 8))
     with torch.no_grad():
@@ -103,9 +131,10 @@ def test_maps_alone_multiply_drawings():
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # torch's own, of forward mode
-def test_second_derivatives_are_right():
+@pytest.mark.parametrize("blend", ["add", "over"])
+def test_second_derivatives_are_right(blend):
     torch.manual_seed(0)
-    composer = FactorComposer((2, 2), (3, 3), operators=("kernel", "gain", "map")).double()
+    composer = FactorComposer((2, 2), (3, 3), 2, ("kernel", "gain", "map"), blend=blend).double()
     code = torch.rand(1, 4, dtype=torch.double, requires_grad=True)
     assert torch.autograd.gradgradcheck(composer, (code,))
 

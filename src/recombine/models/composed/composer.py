@@ -8,6 +8,12 @@ channel and a map M, which are applied to the object one after the other:
 
     x̂ = b + s · Σ_t  a_t Π_k c_tk(v_k) · [Π_k M_tk(v_k)] ⊙ [o_t ∗ K_t1(v_1) ∗ K_t2(v_2) ∗ …]
 
+Terms that cover each other (blend="over") are opacities with a colour. The last term lies in front:
+
+    x̂_0 = b,   x̂_t = x̂_{t−1} + A_t ⊙ (b̄ + a_t Π_k c_tk(v_k) − x̂_{t−1}),   A_t = [Π_k M_tk(v_k)] ⊙ [o_t ∗ K_t1(v_1) ∗ …]
+
+with the mean colour b̄ of the background.
+
 All operators start near the identity (a kernel with a single entry, ones). A factor that moves needs only kernels, a
 factor that tints only gains, and a factor that draws kernels or maps. The loss term `Composition` makes each one
 choose.
@@ -29,6 +35,8 @@ from recombine.core.images import image_axes
 
 Operator = Literal["kernel", "gain", "map"]
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
+Blend = Literal["add", "over"]
+BLENDS: tuple[Blend, ...] = get_args(Blend)
 START = 0.01  # standard deviation of the operators' first deviations from the identity
 SMALLEST_SIDE = 3  # pixels: in a smaller image nothing can move to both sides
 PADDING = 1.5  # side of the Fourier grid, in sides of the image
@@ -52,6 +60,7 @@ class FactorComposer(nn.Module):
         operators: The kinds of operators that values have: "kernel", "gain", "map". With maps alone, values draw and
             the drawings are multiplied.
         images: Training images (image, …) for `fit_background`.
+        blend: "add": terms add up. "over": later terms cover earlier ones and the background, as opaque objects do.
 
     Attributes:
         kernels, gains, maps: For each factor its values' deviations from the identity: (value, term, row, column) or
@@ -70,14 +79,19 @@ class FactorComposer(nn.Module):
         terms: int = 1,
         operators: Sequence[Operator] = ("kernel", "gain"),
         images: Float[Tensor, "image ..."] | None = None,
+        *,
+        blend: Blend = "add",
     ) -> None:
         super().__init__()
         axes = image_axes(tuple(image_shape))
         _check(factor_sizes, image_shape, terms, operators)
+        if blend not in BLENDS:
+            raise InputError(f"blend is {' or '.join(BLENDS)}. Got {blend!r}.", "blend")
         assert axes is not None
         self.factor_sizes = tuple(int(size) for size in factor_sizes)
         self.image_shape = tuple(int(side) for side in image_shape)
         self.terms = terms
+        self.blend: Blend = blend
         self.operators = tuple(kind for kind in OPERATORS if kind in operators)
         channels, rows, columns = axes
         self.grid = tuple(_quick_side(math.ceil(PADDING * side)) for side in (rows, columns))
@@ -114,6 +128,14 @@ class FactorComposer(nn.Module):
             for parameter in (*self.kernels, *self.gains, *self.maps, self.drawing, self.colours):
                 nn.init.normal_(parameter, std=START)
             self.background.copy_(self.start / self.contrast)
+
+    def reorder(self, order: Sequence[int]) -> None:
+        """Put the terms into another order, which matters if they cover each other."""
+        with torch.no_grad():
+            for own in (*self.kernels, *self.gains, *self.maps):
+                own.copy_(own[:, list(order)])
+            for own in (self.drawing, self.colours):
+                own.copy_(own[list(order)])
 
     def fit_background(self, images: Float[Tensor, "image ..."]) -> None:
         """Estimate the background, the contrast and the energy from training images, and start at that background.
@@ -167,13 +189,31 @@ class FactorComposer(nn.Module):
         self, weights: Sequence[Float[Tensor, "batch _value"]]
     ) -> Float[Tensor, "batch term channel row column"]:
         """The terms without background and contrast."""
+        gain, image = self._parts(weights)
+        return gain[..., None, None] * image.unsqueeze(2)
+
+    def blended(self, weights: Sequence[Float[Tensor, "batch _value"]]) -> Float[Tensor, "batch channel row column"]:
+        """The terms on the background, without contrast."""
+        if self.blend == "add":
+            return self.background + self.pictures(weights).sum(1)
+        gain, opacity = self._parts(weights)
+        colours = self.background.mean((-2, -1)) + gain
+        image = self.background.unsqueeze(0)
+        for term in range(self.terms):
+            image = image + opacity[:, term].unsqueeze(1) * (colours[:, term, :, None, None] - image)
+        return image
+
+    def _parts(
+        self, weights: Sequence[Float[Tensor, "batch _value"]]
+    ) -> tuple[Float[Tensor, "#batch term channel"], Float[Tensor, "#batch term row column"]]:
+        """The colour and the image of each term."""
         image = self._convolved(weights) if self.kernels else (self.drawing + self.identity).unsqueeze(0)
         for block, deviations in zip(weights, self.maps):
             image = image * (1 + _mixed(block, deviations))
         gain = (1 + self.colours).unsqueeze(0)
         for block, deviations in zip(weights, self.gains):
             gain = gain * (1 + _mixed(block, deviations))
-        return gain[..., None, None] * image.unsqueeze(2)
+        return gain, image
 
     def _convolved(self, weights: Sequence[Float[Tensor, "batch _value"]]) -> Float[Tensor, "batch term row column"]:
         rows, columns = self.identity.shape
@@ -189,7 +229,7 @@ class FactorComposer(nn.Module):
 
     def forward(self, given: Tensor) -> Float[Tensor, "batch ..."]:
         """Images of indices or codes, see `weights`."""
-        image = self.contrast * (self.background + self.pictures(self.weights(given)).sum(1))
+        image = self.contrast * self.blended(self.weights(given))
         return image.squeeze(1) if len(self.image_shape) == 2 else image
 
 

@@ -87,14 +87,18 @@ def _fix(
 
 def dots(composer: FactorComposer, role: Role) -> Float[Tensor, "value row column"]:
     """Deviations from the identity of the kernels that shift as the role says; zeros unless it moves."""
+    still = role.does is not Does.MOVES
+    return torch.stack([dot_at(composer, (0, 0) if still else shift) for shift in role.shifts])
+
+
+def dot_at(composer: FactorComposer, shift: tuple[int, int]) -> Float[Tensor, "row column"]:
+    """The kernel that shifts by (columns, rows), less the identity; zeros for a shift beyond all kernels."""
     rows, columns = composer.identity.shape
-    found = torch.zeros(len(role.shifts), rows, columns).to(composer.identity)
-    if role.does is Does.MOVES:
-        for value, (right, down) in enumerate(role.shifts):
-            at = (rows // 2 + down, columns // 2 + right)
-            if 0 <= at[0] < rows and 0 <= at[1] < columns:
-                found[value] -= composer.identity
-                found[value][at] += 1
+    at = (rows // 2 + shift[1], columns // 2 + shift[0])
+    found = torch.zeros_like(composer.identity)
+    if 0 <= at[0] < rows and 0 <= at[1] < columns:
+        found[at] = 1
+        found -= composer.identity
     return found
 
 

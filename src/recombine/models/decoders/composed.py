@@ -13,9 +13,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from recombine.core.errors import InputError
-from recombine.core.registry import Count
+from recombine.core.registry import Count, Since
 from recombine.core.task import Shapes, Task
-from recombine.models.composed.composer import FactorComposer, Operator
+from recombine.models.composed.composer import Blend, FactorComposer, Operator
 from recombine.models.composed.determined import determination
 from recombine.models.composed.roles import Roles, roles_of
 from recombine.models.decoder import DECODERS, Decoder
@@ -41,6 +41,7 @@ class Composed(Decoder):
             the neighbourhood of each pixel.
         width: Channels of the head.
         allow_undetermined: Accept a task whose ID cells do not determine the operators of all OOD cells.
+        blend: "add": terms add up. "over": later terms cover earlier ones and the background, as opaque objects do.
     """
 
     stacks = True
@@ -53,6 +54,7 @@ class Composed(Decoder):
         depth: Annotated[int, Field(ge=0, le=64)] = 0,
         width: Count = 16,
         allow_undetermined: bool = False,
+        blend: Annotated[Blend, Since(2)] = "add",
     ) -> None:
         super().__init__(shapes)
         channels = self.image_axes[0]
@@ -63,7 +65,7 @@ class Composed(Decoder):
                 f"one number per factor ({len(sizes)}; ramp). Got {self.shapes.code_size} entries.",
                 "encoding.kind",
             )
-        self.composer = FactorComposer(sizes, self.shapes.output_shape, terms, operators)
+        self.composer = FactorComposer(sizes, self.shapes.output_shape, terms, operators, blend=blend)
         self.layers = nn.Sequential()
         if depth:
             layers: OrderedDict[str, nn.Module] = OrderedDict()
@@ -81,10 +83,10 @@ class Composed(Decoder):
     def forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch *channel row column"]:
         self.check_input(code, (self.shapes.code_size,), "codes")
         composer = self.composer
-        pictures = composer.pictures(composer.weights(code))
-        image = composer.background + pictures.sum(1)
+        weights = composer.weights(code)
+        image = composer.blended(weights)
         if len(self.layers):
-            image = image + self.out(self.layers(pictures.flatten(1, 2)))
+            image = image + self.out(self.layers(composer.pictures(weights).flatten(1, 2)))
         return self.as_output(composer.contrast * image)
 
     def roles(self, names: Sequence[str] | None = None) -> Roles:
