@@ -15,6 +15,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 QUICK_START = (ROOT / "docs/quick-start.md").read_text(encoding="utf-8")
 
 
+def examples(page):
+    """The Python examples of a page, with narrow networks."""
+    return [re.sub(r"width=\d+", "width=4", code) for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL)]
+
+
 @pytest.fixture
 def few_steps(monkeypatch, tmp_path):
     """All recipes, cut to three steps, in an empty folder."""
@@ -26,7 +31,7 @@ def few_steps(monkeypatch, tmp_path):
 
 
 def test_the_python_example_runs(few_steps):
-    [example] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    [example] = examples(README)
     names: dict = {}
     exec(example, names)
     assert len(example.strip().splitlines()) <= 10
@@ -36,7 +41,7 @@ def test_the_python_example_runs(few_steps):
 
 def test_the_quick_start_runs(few_steps):
     names: dict = {}
-    for example in re.findall(r"```python\n(.*?)```", QUICK_START, re.DOTALL):
+    for example in examples(QUICK_START):
         exec(example, names)
     assert [run.seed for run in names["runs"]] == list(range(8))
 
