@@ -58,7 +58,7 @@ def said(out: Path) -> Path:
 def wait_for_step(path: Path, step: int, process):
     from recombine.training.checkpoint import steps_done
 
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         assert process.poll() is None, "the run ended too early"
         if path.exists() and steps_done(path) >= step:
@@ -70,7 +70,8 @@ def wait_for_step(path: Path, step: int, process):
 @pytest.mark.parametrize(
     ("name", "stop", "steps"),
     [
-        ("cnn", signal.SIGKILL, (20, 45)),
+        ("cnn", signal.SIGKILL, (20,)),
+        pytest.param("cnn", signal.SIGKILL, (20, 45), marks=pytest.mark.long),
         pytest.param("deconv", signal.SIGKILL, (20,), marks=pytest.mark.long),
         pytest.param("mlp, three seeds together", signal.SIGKILL, (20, 45), marks=pytest.mark.long),
         ("mlp, three seeds together", signal.SIGINT, (30,)),
@@ -80,20 +81,20 @@ def test_a_stopped_run_goes_on_to_bit_identical_results(tmp_path, name, stop, st
     words, seeds = MODELS[name], [0, 1, 2] if "seeds" in name else [0]
     configs = [RunConfig.parse([*words, f"seed={s}"]) for s in seeds]
     undisturbed = start(words, seeds, tmp_path / "a")
-    assert undisturbed.wait(60) == 0, said(tmp_path / "a").read_text()
+    assert undisturbed.wait(300) == 0, said(tmp_path / "a").read_text()
 
     for step in steps:
         process = start(words, seeds, tmp_path / "b")
         wait_for_step(tmp_path / "b" / configs[-1].hash / "checkpoint.safetensors", step, process)
         process.send_signal(stop)
-        code = process.wait(20)
+        code = process.wait(300)
         if stop == signal.SIGKILL:
             assert code == -signal.SIGKILL
         else:
             assert "Interrupted at step" in said(tmp_path / "b").read_text()
         assert not any((tmp_path / "b" / c.hash / "run.json").exists() for c in configs)
     last = start(words, seeds, tmp_path / "b")
-    assert last.wait(60) == 0, said(tmp_path / "b").read_text()
+    assert last.wait(300) == 0, said(tmp_path / "b").read_text()
 
     for config in configs:
         for result in RESULTS:
