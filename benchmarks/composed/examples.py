@@ -121,6 +121,32 @@ def determined_by_chance(side: int, counts: Sequence[int], draws: int = 20) -> l
     return [float(np.mean(own)) for own in shares]
 
 
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """Shares over the number of pairs: lines for what random pairs determine, markers for trained decoders."""
+    from recombine.plotting.style import COLOURS, new_figure
+    from recombine.studies.framework.figure_style import tidy
+
+    figure = new_figure(6.4, 3.6)
+    ax = figure.subplots()
+    sides, multiples = sorted({row["side"] for row in rows} | {28, 36, 48, 64}), [1, 2, 3, 4, 5, 6, 7, 8]
+    for at, (side, colour) in enumerate(zip(sides, COLOURS)):
+        shares = determined_by_chance(side, [m * side for m in multiples])
+        ax.plot(multiples, shares, color=colour, lw=1.2, label=f"N = {side}: determined by random pairs")
+        for how, marker in (("random", "o"), ("connected", "^")):
+            own = [row for row in rows if row["side"] == side and row["how"] == how]
+            places = [row["multiple"] + 0.07 * (at - 1.5) for row in own]  # so that markers do not hide each other
+            ax.plot(places, [row["right"] for row in own], marker, color=colour, ms=7, mec="white")
+    for how, marker in (("random", "o"), ("connected", "^")):
+        ax.plot([], [], marker, color="0.4", label=f"right after training, {how} pairs")
+    ax.axhline(ENOUGH, color="0.5", lw=0.9, ls="--")
+    ax.set_xlabel("trained pairs, in units of N")
+    ax.set_ylabel("share of the centre")
+    ax.set_ylim(-0.04, 1.04)
+    ax.legend(fontsize=7, frameon=False)
+    tidy(ax)
+    figure.savefig(path, dpi=150)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sides", type=int, nargs="+", default=[28, 36, 48, 64])
@@ -128,6 +154,7 @@ def main() -> None:
     parser.add_argument("--multiples", type=float, nargs="+", default=[2, 3, 4, 5, 6, 7])
     parser.add_argument("--how", nargs="+", default=["random", "connected"], choices=["random", "connected"])
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--figure", type=Path, help="draw the rows of the file")
     given = parser.parse_args()
     rows: list[Row] = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else []
     known = {(row["side"], row["multiple"], row["how"], row["seed"]) for row in rows}
@@ -138,6 +165,8 @@ def main() -> None:
         rows.append(trained(*key))
         print(rows[-1], flush=True)
         given.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    if given.figure:
+        draw(rows, given.figure)
     for how in given.how:
         counts = needed(rows, how)
         print(how, "needed:", counts, f"growth exponent {growth(counts):.2f}" if len(counts) > 1 else "")
