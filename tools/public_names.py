@@ -59,7 +59,7 @@ def _undocumented(name: str, value: Any) -> Iterator[str]:
     for member, attribute in vars(value).items():
         function = attribute.fget if isinstance(attribute, property) else getattr(attribute, "__func__", attribute)
         own = inspect.isfunction(function) and not member.startswith("_")
-        if own and not any(getattr(vars(base).get(member), "__doc__", None) for base in value.__mro__):
+        if own and not any(vars(base)[member].__doc__ for base in value.__mro__ if member in vars(base)):
             yield f"{name}.{member}"
 
 
