@@ -14,6 +14,7 @@ from torch import nn
 import recombine as rc
 from recombine.diagnostics.cells.classes import CellClass
 from recombine.diagnostics.cells.evidence import gather_evidence
+from recombine.diagnostics.cells.nonnegative_sums import nonnegative_weights
 from recombine.diagnostics.cells.thresholds import THRESHOLDS
 from recombine.diagnostics.verdict import FactorValues, Undecided, Verdict, VerdictKind, judge
 from recombine.diagnostics.verdict.judge import wilson
@@ -115,6 +116,13 @@ def one_factor_decoder(kind):
 def test_one_factor(kind, verdict):
     space, truth, outputs, held = one_factor_decoder(kind)
     assert judge(gather_evidence(outputs, space, trained=~held, unseen=held, truth=truth)).kind is verdict
+
+
+def test_memories_that_depend_on_each_other_up_to_rounding():
+    gram = torch.ones(1, 3, 3, dtype=torch.float64) - 1e-7 * torch.eye(3, dtype=torch.float64)
+    weights = nonnegative_weights(gram, torch.full((1, 3), 2.0, dtype=torch.float64))
+    assert bool((weights >= 0).all())
+    assert float(weights.sum()) == pytest.approx(2, rel=1e-3)
 
 
 def test_a_bright_background_changes_nothing():

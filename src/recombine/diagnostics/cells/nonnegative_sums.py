@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 RIDGE = 1e-9  # relative to the mean energy of the vectors
+MOST_RAISED = 6  # times that a ridge is raised a hundredfold; then it exceeds the vectors
 FEW = 6  # memories tried before all are allowed
 
 
@@ -29,11 +30,26 @@ def nonnegative_weights(
 
     count = cross.shape[1]
     own = gram.diagonal(dim1=1, dim2=2)
-    ridge = RIDGE * own.mean(1).clamp_min(1e-300)
-    lower = torch.linalg.cholesky(gram + torch.diag_embed(ridge[:, None].expand(-1, count)))
+    lower = _triangular(gram, RIDGE * own.mean(1).clamp_min(1e-300))
     wanted = torch.linalg.solve_triangular(lower, cross[:, :, None], upper=False).squeeze(-1).numpy()
     parts = lower.mT.contiguous().numpy()
     return torch.from_numpy(np.stack([nnls(*pair, maxiter=100 * count)[0] for pair in zip(parts, wanted, strict=True)]))
+
+
+def _triangular(
+    gram: Float[Tensor, "target part part"], ridge: Float[Tensor, " target"]
+) -> Float[Tensor, "target part part"]:
+    """The Cholesky factors of Gram matrices. A ridge that does not outweigh the rounding error is raised."""
+    for _ in range(MOST_RAISED):
+        lower, failed = torch.linalg.cholesky_ex(_ridged(gram, ridge))
+        if not bool((failed > 0).any()):
+            return lower
+        ridge = torch.where(failed > 0, 100 * ridge, ridge)
+    return torch.linalg.cholesky(_ridged(gram, ridge))
+
+
+def _ridged(gram: Tensor, ridge: Tensor) -> Tensor:
+    return gram + torch.diag_embed(ridge[:, None].expand(-1, gram.shape[1]))
 
 
 def unexplained(
