@@ -19,7 +19,7 @@ from jaxtyping import Shaped
 from recombine.core.images import as_pictures
 from recombine.diagnostics.page_content import Curve
 
-SMALLEST = 1e-12  # of a number on the log curve
+SMALLEST = 1e-18  # of a number on the log curve; below lies the rounding of single precision
 LEVEL = 6  # of compression; with 9 a page takes three times as long and is half a per cent smaller
 
 
