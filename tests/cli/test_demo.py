@@ -1,6 +1,7 @@
 """The demo, with a decoder small enough for a test."""
 
 import json
+import shutil
 
 import matplotlib.image
 import pytest
@@ -9,28 +10,32 @@ from recombine.cli import demo
 from recombine.core.errors import StoreError
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The folder of a demo, and its result. Its networks are small."""
+    small = ["decoder.kind=mlp", "training.kind=recommended", "training.steps=30"]
+    bumps, other = [*small, "decoder.width=32"], [*small, "decoder.width=16", "encoding.kind=onehot"]
+    models = {"bumps": bumps, "bumps + stripes": [*bumps, "training.examples.single_factor={}"], "composed": other}
+    folder = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "MODELS", models)
+        yield folder, demo.demo(folder, seed=1)
+
+
 @pytest.fixture
-def small(monkeypatch):
-    mlp = ["decoder.kind=mlp", "decoder.width=32", "training.kind=recommended", "training.steps=30"]
-    other = [
-        "decoder.kind=mlp",
-        "decoder.width=16",
-        "encoding.kind=onehot",
-        "training.kind=recommended",
-        "training.steps=30",
-    ]
-    stripes = [*mlp, "training.examples.single_factor={}"]
-    monkeypatch.setattr(demo, "MODELS", {"bumps": mlp, "bumps + stripes": stripes, "composed": other})
+def again(made, tmp_path):
+    """A copy of the folder, for tests that change it."""
+    return shutil.copytree(made[0], tmp_path / "again")
 
 
-def test_it_writes_a_picture_a_table_and_runs(small, tmp_path):
-    result = demo.demo(tmp_path, seed=1)
+def test_it_writes_a_picture_a_table_and_runs(made):
+    folder, result = made
     table = json.loads(result.table.read_text())
     assert table["seed"] == 1
     assert len(table["models"]) == 3
     for row in table["models"]:
         assert 0 <= row["ood_localization"] <= 1
-        assert (tmp_path / "runs" / row["run"] / "run.json").is_file()
+        assert (folder / "runs" / row["run"] / "run.json").is_file()
     assert table["models"][0]["ood_mse"] != table["models"][1]["ood_mse"]
     picture = matplotlib.image.imread(result.figure)
     assert picture.shape[0] > 400
@@ -39,18 +44,19 @@ def test_it_writes_a_picture_a_table_and_runs(small, tmp_path):
     assert all(title in page for title in demo.TITLES.values())
 
 
-def test_a_second_time_it_only_draws(small, tmp_path, monkeypatch):
-    first = demo.demo(tmp_path)
-    first.figure.unlink()
+def test_a_second_time_it_only_draws(made, again, monkeypatch):
+    (again / "demo.png").unlink()
     monkeypatch.setattr("recombine.runs.training.run_seeds", lambda *a, **k: pytest.fail("trained again"))
-    assert demo.demo(tmp_path).rows() == first.rows()
-    assert first.figure.exists()
+    result = demo.demo(again, seed=1)
+    assert result.rows() == made[1].rows()
+    assert result.figure.exists()
 
 
-def test_a_picture_that_cannot_be_written_is_an_error_of_ours(small, tmp_path):
-    (tmp_path / "demo.png").mkdir()
+def test_a_picture_that_cannot_be_written_is_an_error_of_ours(again):
+    (again / "demo.png").unlink()
+    (again / "demo.png").mkdir()
     with pytest.raises(StoreError, match=r"Could not write .*demo\.png"):
-        demo.demo(tmp_path)
+        demo.demo(again, seed=1)
 
 
 def test_the_shown_cells_are_two_trained_and_four_held_out():

@@ -19,8 +19,8 @@ os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (Ray's spelling); else w
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # else Ray replaces loopback by the outer address
 
 WORDS = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "decoder.width=8"]
-QUICK = [*WORDS, "decoder.kind=mlp,cnn", "training.steps=10", "seed=0..4"]
-LONGER = [*WORDS, "decoder.kind=cnn", "decoder.depth=2", "training.steps=150", "seed=0..9"]
+QUICK = [*WORDS, "decoder.kind=mlp,cnn", "training.steps=10", "seed=0..1"]
+LONGER = [*WORDS, "decoder.kind=cnn", "decoder.depth=2", "training.steps=150", "seed=0..5"]
 
 
 def listening() -> tuple[list[str], int]:

@@ -103,7 +103,7 @@ PROFILES = {
         ),
         Profile(
             name="quick",
-            purpose="the whole paper in less than half an hour on two cores",
+            purpose="the whole paper in about half an hour on two cores",
             seeds=3,
             side=28,
             width=32,
