@@ -15,12 +15,12 @@ reproduce: $(READY)
 # At most six minutes on two cores. `.venv/bin/pytest -m quick` answers in about one.
 test: lint
 	$(BIN)/python -m tools.ensure_browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 # What `make test` runs only a sample of: full fault runs, published results, long guides.
 test-long: $(READY)
 	$(BIN)/python -m tools.ensure_browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile -m long
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m long
 
 # The built package with the oldest versions that pyproject.toml allows, in an environment of its own (several GB).
 test-oldest: $(READY)

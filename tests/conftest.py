@@ -16,9 +16,17 @@ settings.load_profile("recombine")
 
 TESTS = Path(__file__).parent
 QUICK = ("core", "plotting", "scoring")
+FIRST = ("sweeps", "studies", "fuzz", "cli", "docs", "report")  # they have the longest tests
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.relative_to(TESTS).parts[0] in QUICK and item.get_closest_marker("long") is None:
+        if package(item) in QUICK and item.get_closest_marker("long") is None:
             item.add_marker("quick")
+    # Long tests come first, so that two processes that share the tests finish at about the same time.
+    items.sort(key=lambda item: FIRST.index(package(item)) if package(item) in FIRST else len(FIRST))
+
+
+def package(item: pytest.Item) -> str:
+    """The folder below `tests` that contains a test, or its file."""
+    return item.path.relative_to(TESTS).parts[0]
