@@ -1,8 +1,9 @@
 """Run a part of test.yaml: `python -m benchmarks.composed promised --out promised.json`.
 
-Parts: design, promised, paper, test, expected_failures, beyond. `--rivals` adds the rivals to a part. A line is
-printed per case and model; with `--out`, numbers of every seed and medians are written as JSON after each of them.
-`--pictures FOLDER` writes a PNG per case and model: truth above, outputs below, of OOD cells spread over the hold-out.
+Parts: design, promised, paper, test, expected_failures, beyond, continuous. `--rivals` adds the rivals to a part. A
+line is printed per case and model; with `--out`, numbers of every seed and medians are written as JSON after each of
+them. `--pictures FOLDER` writes a PNG per case and model: truth above, outputs below, of OOD cells spread over the
+hold-out.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from benchmarks.composed.cases import PLAN, judged, outputs_of, task_of, width_f
 from recombine.core.images import as_pictures
 
 OURS = "composed"
+PARTS = ["design", "promised", "paper", "test", "expected_failures", "beyond", "continuous"]
 SHOWN = 8  # cells of a picture
 
 
 def recipe_for(name: str, rival: dict[str, Any]) -> rc.training.Training:
     """Our recipe, or a rival's with our number of steps and our batch."""
-    ours = rc.recipe("composed", evaluate_every=10**6)
+    ours = rc.recipe("composed", evaluate_every=10**6, allow_unseen=True)
     if name == OURS:
         return ours
     examples = {"single_factor": {}} if rival.get("single_factor") else {}
@@ -40,7 +42,7 @@ def recipe_for(name: str, rival: dict[str, Any]) -> rc.training.Training:
 
 
 def decoder_for(name: str, rival: dict[str, Any], case: dict[str, Any], task: rc.Task) -> rc.decoders.Decoder:
-    own = {key: case[key] for key in ("terms", "blend", "depth") if key in case}
+    own = {key: case[key] for key in ("terms", "blend", "depth", "width") if key in case}
     ours = rc.decoders.Composed(task, allow_undetermined=True, **own)
     if name == OURS:
         return ours
@@ -94,7 +96,7 @@ def models_of(part: str, case: dict[str, Any], rivals: bool) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["design", "promised", "paper", "test", "expected_failures", "beyond"])
+    parser.add_argument("part", choices=PARTS)
     parser.add_argument("--cases", nargs="*", help="only these")
     parser.add_argument("--seeds", type=int, nargs="*", help="instead of those of test.yaml")
     parser.add_argument("--rivals", action="store_true")

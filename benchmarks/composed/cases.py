@@ -51,7 +51,9 @@ def task_of(case: dict[str, Any], *, stripes: bool = False) -> rc.Task:
         return rc.Task(scene, rc.encodings.OneHot(space), holdout)
     labels = np.stack(np.unravel_index(np.arange(len(space)), space.shape), axis=1)
     encoding = case.get("encoding", "onehot")
-    return rc.Task.from_arrays(pictures, labels, factors=space, holdout=holdout, encoding=encoding, channels="first")
+    return rc.Task.from_arrays(
+        pictures, labels, factors=space, holdout=holdout, encoding=encoding, channels="first", allow_unseen=True
+    )
 
 
 def held_out(space: rc.FactorSpace, held: dict[str, list[int]] | list[dict[str, list[int]]]) -> Bool[np.ndarray, "..."]:

@@ -15,6 +15,7 @@ import recombine as rc
 from recombine.core.scenes.mnist import packaged_digits
 
 Image = Float[np.ndarray, "..."]
+EDGE = 0.5  # pixels: width of the edges of smooth shapes
 SOFT = 4  # sub-pixels per pixel and axis: edges are averaged over them
 
 
@@ -50,6 +51,27 @@ def glyph(name: str, side: int, x: float, y: float, radius: float, angle: float 
         "h": (abs(abs(u) - 0.65 * radius) <= thick) & (abs(v) <= radius) | ((abs(v) <= thick) & (abs(u) <= radius)),
     }[name]
     return _pooled(inside.astype(float))
+
+
+def smooth(name: str, side: int, x: float, y: float, radius: float) -> Image:
+    """A nearly band-limited shape: its edge is a logistic function of the distance, sampled at pixel centres."""
+    at = np.arange(side) + 0.5 - side / 2
+    u, v = np.meshgrid(at - x, at - y)
+    distance = np.hypot(u, v)
+    thick = 0.4 * radius
+    beyond = {
+        "disc": distance - radius,
+        "square": np.maximum(abs(u), abs(v)) - 0.86 * radius,
+        "ring": abs(distance - 0.75 * radius) - 0.3 * radius,
+        "cross": np.maximum(np.minimum(abs(u), abs(v)) - thick, np.maximum(abs(u), abs(v)) - radius),
+        "bar": np.maximum(abs(v) - thick, abs(u) - radius),
+        "drop": distance - radius * (1 - 0.35 * np.sin(np.arctan2(v, u))),
+        "t": np.minimum(
+            np.maximum(abs(u) - thick, abs(v) - radius),
+            np.maximum(abs(v + 0.65 * radius) - thick, abs(u) - radius),
+        ),
+    }[name]
+    return 1 / (1 + np.exp(beyond / EDGE))
 
 
 def hue(share: float) -> Image:
@@ -167,6 +189,44 @@ def fractions() -> Drawn:
     return space, pictures(space, lambda s, x: glyph(names[s], 24, 1.5 * x - 6.75, 0, 4.0))
 
 
+def drifting() -> Drawn:
+    """Smooth shapes that move by steps of 1.3 pixels."""
+    space = rc.FactorSpace(shape=3, x=11)
+    names = ("disc", "cross", "bar")
+    return space, pictures(space, lambda s, x: smooth(names[s], 24, 1.3 * x - 6.5, 0, 4.0))
+
+
+def gliding() -> Drawn:
+    """A smooth drop that moves along a curve, x by steps of 0.7 pixels and y by growing ones, and has a brightness."""
+    space = rc.FactorSpace(x=15, y=9, brightness=3)
+
+    def draw(x: int, y: int, b: int) -> Image:
+        return (b + 2) / 4 * smooth("drop", 26, 0.7 * x - 4.9, 0.8 * y + 0.06 * y * y - 5, 3.5)
+
+    return space, pictures(space, draw)
+
+
+def sliding() -> Drawn:
+    """Tinted smooth shapes on grey that move down by steps of 1.7 pixels."""
+    space = rc.FactorSpace(shape=3, y=8, tint=3)
+
+    def draw(s: int, y: int, t: int) -> Image:
+        mask = smooth(("ring", "t", "square")[s], 24, 0.3, 1.7 * y - 5.95, 4.0)
+        return 0.3 + mask * (hue(0.05 + t / 3) - 0.3)
+
+    return space, pictures(space, draw)
+
+
+def saturated() -> Drawn:
+    """Two smooth discs that move along one line; where they overlap, their sum saturates."""
+    space = rc.FactorSpace(x1=9, x2=9)
+
+    def draw(x1: int, x2: int) -> Image:
+        return np.tanh(smooth("disc", 24, 2 * x1 - 8, -1, 3.5) + smooth("disc", 24, 2 * x2 - 8, 2, 3.5))
+
+    return space, pictures(space, draw)
+
+
 def rotated() -> Drawn:
     space = rc.FactorSpace(angle=8, x=8)
     return space, pictures(space, lambda a, x: glyph("l", 24, 2 * x - 7, 0, 4.0, angle=45.0 * a))
@@ -203,6 +263,10 @@ SCENES: dict[str, Callable[[], Drawn]] = {
     "occluded": occluded,
     "covered": covered,
     "fractions": fractions,
+    "drifting": drifting,
+    "gliding": gliding,
+    "sliding": sliding,
+    "saturated": saturated,
     "rotated": rotated,
     "sized": sized,
 }

@@ -119,10 +119,10 @@ class Decoder(nn.Module):
 
 
 def _numbers(settings: dict[str, Any], shapes: Shapes) -> int:
-    """The number of entries in the state of a decoder, computed without allocating them; 0 if unknown."""
+    """The number of parameters of a decoder, computed without allocating them; 0 if unknown."""
     with torch.device("meta"):
         try:
-            return sum(t.numel() for t in DECODERS.build(settings, shapes).state_dict().values())
+            return sum(p.numel() for p in DECODERS.build(settings, shapes).parameters())
         except RuntimeError:  # its constructor looks at numbers, which are not there
             return 0
 

@@ -159,6 +159,17 @@ def test_background_contrast_and_energy_come_from_the_images():
     torch.testing.assert_close(composer.contrast * composer.background, torch.full((1, 4, 4), 0.8))
 
 
+def test_gains_alone_are_refused_where_images_differ_in_more_than_gains():
+    """A dot of constant brightness that moves has no gain of its own; two tints of one picture have."""
+    moving = torch.eye(16).reshape(16, 1, 4, 4)
+    with pytest.raises(InputError, match=r"explain only 7% of the differences.*Add 'kernel'") as caught:
+        FactorComposer((4, 4), (1, 4, 4), operators=("gain",), images=moving)
+    assert caught.value.key == "operators"
+    FactorComposer((4, 4), (1, 4, 4), images=moving)
+    tints = torch.rand(5, 3, 1, 1) * torch.rand(4, 4) + torch.rand(3, 4, 4)
+    FactorComposer((5,), (3, 4, 4), operators=("gain",), images=tints)
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [

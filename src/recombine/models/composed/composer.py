@@ -3,10 +3,10 @@
     composer = FactorComposer((4, 9, 5), image_shape=(3, 24, 24), images=training_images)
     composer(indices)                                      # (batch, factor) → (batch, channel, row, column)
 
-A term t has an object, an image o_t with a colour a_t. Value v of factor k has a convolution kernel K, a gain c per
-channel and a map M, which are applied to the object one after the other:
+A term t has an object, an image o_t with a colour a_t. Value v of factor k has a convolution kernel K, a shift d, a
+gain c per channel and a map M, which are applied to the object one after the other:
 
-    x̂ = b + s · Σ_t  a_t Π_k c_tk(v_k) · [Π_k M_tk(v_k)] ⊙ [o_t ∗ K_t1(v_1) ∗ K_t2(v_2) ∗ …]
+    x̂ = b + s · Σ_t  a_t Π_k c_tk(v_k) · [Π_k M_tk(v_k)] ⊙ [o_t ∗ K_t1(v_1) ∗ K_t2(v_2) ∗ … moved by Σ_k d_tk(v_k)]
 
 Terms that cover each other (blend="over") are opacities with a colour. The last term lies in front:
 
@@ -16,14 +16,15 @@ with the mean colour b̄ of the background.
 
 All operators start near the identity (a kernel with a single entry, ones). A factor that moves needs only kernels, a
 factor that tints only gains, and a factor that draws kernels or maps. The loss term `Composition` makes each one
-choose.
+choose. Shifts are zero during training, in which kernels move objects. `recombine.training.settle` replaces kernels
+that move by shifts, which may be fractions of a pixel.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +33,8 @@ from torch import Tensor, nn
 
 from recombine.core.errors import InputError
 from recombine.core.images import image_axes
+from recombine.models.composed.codes import entries_of
+from recombine.models.composed.shift import shift_phases
 
 Operator = Literal["kernel", "gain", "map"]
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
@@ -39,6 +42,7 @@ Blend = Literal["add", "over"]
 BLENDS: tuple[Blend, ...] = get_args(Blend)
 START = 0.01  # standard deviation of the operators' first deviations from the identity
 SMALLEST_SIDE = 3  # pixels: in a smaller image nothing can move to both sides
+TINTED = 0.95  # share of the differences between images that gains must explain if there are no other operators
 PADDING = 1.5  # side of the Fourier grid, in sides of the image
 PRIMES = (2, 3, 5)  # of sides for which Fourier transforms are quick
 
@@ -46,9 +50,10 @@ PRIMES = (2, 3, 5)  # of sides for which Fourier transforms are quick
 class FactorComposer(nn.Module):
     """Composes images from one operator per factor value and kind.
 
-    A code weights the deviations from the identity: a one-hot block selects the operators of a value, a bump code mixes
-    those of neighbouring values, and an absent factor (all zeros) has no effect. A code with one number in [0, 1] per
-    factor is continuous: operators are interpolated between two values.
+    A code weights the deviations from the identity and the shifts: a one-hot block selects the operators of a value,
+    and an absent factor (all zeros) has no effect. A code with one number in [0, 1] per factor is continuous: shifts,
+    gains, kernels and maps are interpolated between two values. Other codes with an entry per value, such as bumps, are
+    turned into weights of values first if their codes are known (`fit_codes`); otherwise they mix neighbouring values.
 
     Convolutions are products on a Fourier grid of 1.5 times the image's sides. Objects that the factors together move
     beyond the image by more than half its side reappear on the other side.
@@ -65,6 +70,9 @@ class FactorComposer(nn.Module):
     Attributes:
         kernels, gains, maps: For each factor its values' deviations from the identity: (value, term, row, column) or
             (value, term, channel).
+        shifts: Of the values of all factors, one factor after the other: (value, term, 2), rows and columns in pixels.
+            A buffer, because training leaves them as they are.
+        entries, between: What the entries of a code, and values, mean; see `fit_codes`.
         drawing: The objects' deviations from the identity, (term, row, column).
         colours: The objects' gains minus 1, (term, channel).
         background: b, in units of the contrast.
@@ -94,7 +102,7 @@ class FactorComposer(nn.Module):
         self.blend: Blend = blend
         self.operators = tuple(kind for kind in OPERATORS if kind in operators)
         channels, rows, columns = axes
-        self.grid = tuple(_quick_side(math.ceil(PADDING * side)) for side in (rows, columns))
+        self.grid = (_quick_side(math.ceil(PADDING * rows)), _quick_side(math.ceil(PADDING * columns)))
 
         def per_factor(kind: Operator, *shape: int) -> nn.ParameterList:
             owners = self.factor_sizes if kind in self.operators else ()
@@ -109,6 +117,10 @@ class FactorComposer(nn.Module):
         self.register_buffer("start", torch.zeros(channels, rows, columns))
         self.register_buffer("contrast", torch.ones(()))
         self.register_buffer("energy", torch.ones(()))
+        values = sum(self.factor_sizes)
+        self.register_buffer("entries", torch.eye(values))
+        self.register_buffer("between", torch.eye(values))
+        self.register_buffer("shifts", torch.zeros(values if self.kernels else 0, terms, 2))
         dot = torch.ones(rows, columns)
         if "kernel" in self.operators:
             dot = torch.zeros(rows, columns)
@@ -118,6 +130,9 @@ class FactorComposer(nn.Module):
         self.contrast: Tensor
         self.energy: Tensor
         self.identity: Tensor
+        self.entries: Tensor
+        self.between: Tensor
+        self.shifts: Tensor
         if images is not None:
             self.fit_background(images)
         self.reset_parameters()
@@ -127,12 +142,13 @@ class FactorComposer(nn.Module):
         with torch.no_grad():
             for parameter in (*self.kernels, *self.gains, *self.maps, self.drawing, self.colours):
                 nn.init.normal_(parameter, std=START)
+            self.shifts.zero_()
             self.background.copy_(self.start / self.contrast)
 
     def reorder(self, order: Sequence[int]) -> None:
         """Put the terms into another order, which matters if they cover each other."""
         with torch.no_grad():
-            for own in (*self.kernels, *self.gains, *self.maps):
+            for own in (*self.kernels, *self.gains, *self.maps, self.shifts):
                 own.copy_(own[:, list(order)])
             for own in (self.drawing, self.colours):
                 own.copy_(own[list(order)])
@@ -149,6 +165,8 @@ class FactorComposer(nn.Module):
         if not images.isfinite().all():
             raise InputError("Training images must be finite. Got some that are NaN or infinite.", "images")
         images = images.detach().to(self.start).reshape(len(images), *self.start.shape)
+        if self.operators == ("gain",):
+            _check_tints(images, self.terms)
         self.start.copy_(images.median(0).values)
         apart = images - self.start
         energy = apart.square().mean()
@@ -158,6 +176,33 @@ class FactorComposer(nn.Module):
         self.contrast.copy_(apart.flatten(1).abs().amax(1).square().mean().sqrt())
         with torch.no_grad():
             self.background.copy_(self.start / self.contrast)
+
+    def fit_codes(
+        self,
+        codes: Sequence[Float[Tensor, "_value _value"]] | None = None,
+        between: Sequence[Float[Tensor, "_value _value"]] | None = None,
+    ) -> None:
+        """State what codes mean.
+
+        Args:
+            codes: For each factor the codes of its values, (value, entry) with as many entries as values. By default
+                one-hot codes.
+            between: For each factor the weights of the values that stand for each value, such as the two trained
+                neighbours of one that is not trained (`recombine.models.composed.codes`). By default itself.
+        """
+        stand = torch.block_diag(*(torch.eye(size) for size in self.factor_sizes) if between is None else between)
+        mean = stand if codes is None else torch.block_diag(*map(entries_of, codes)) @ stand
+        self.between.copy_(stand)
+        self.entries.copy_(mean)
+
+    def standing(self, factor: int) -> list[int]:
+        """The values of a factor that stand for themselves. The others are interpolated between them."""
+        own = self.between.diagonal().split(self.factor_sizes)[factor]
+        return own.eq(1).nonzero()[:, 0].tolist()
+
+    def shifts_of(self, factor: int) -> Float[Tensor, "value term 2"]:
+        """The shifts of a factor's values, which share memory with `shifts`."""
+        return self.shifts.split(self.factor_sizes)[factor]
 
     def weights(self, given: Tensor) -> list[Float[Tensor, "batch _value"]]:
         """The weights of the values of each factor: for indices (batch, factor), for a code with an entry per
@@ -169,7 +214,7 @@ class FactorComposer(nn.Module):
                 f"Got {given.dtype} of shape {tuple(given.shape)}."
             )
         if given.is_floating_point() and given.shape[1] == sum(sizes):
-            return list(given.to(self.background.dtype).split(sizes, dim=1))
+            return list((given.to(self.background.dtype) @ self.entries).split(sizes, dim=1))
         if given.shape[1] != len(sizes):
             raise InputError(
                 f"For factors with {list(sizes)} values a composer takes {len(sizes)} indices, {len(sizes)} numbers in "
@@ -177,13 +222,14 @@ class FactorComposer(nn.Module):
             )
         if given.is_floating_point():
             columns = given.to(self.background.dtype).unbind(1)
-            return [_interpolation(at * (size - 1), size) for at, size in zip(columns, sizes)]
+            chosen = (_interpolation(at * (size - 1), size) for at, size in zip(columns, sizes))
+            return list((torch.cat(list(chosen), dim=1) @ self.between).split(sizes, dim=1))
         for factor, (column, size) in enumerate(zip(given.unbind(1), sizes)):
             if column.numel() and (column.min() < 0 or column.max() >= size):
                 worst = int(column.min() if column.min() < 0 else column.max())
                 raise InputError(f"Factor {factor} has values 0 … {size - 1}. Got index {worst}.")
         chosen = (F.one_hot(column, size) for column, size in zip(given.long().unbind(1), sizes))
-        return [block.to(self.background.dtype) for block in chosen]
+        return list((torch.cat(list(chosen), dim=1).to(self.background.dtype) @ self.between).split(sizes, dim=1))
 
     def pictures(
         self, weights: Sequence[Float[Tensor, "batch _value"]]
@@ -225,7 +271,15 @@ class FactorComposer(nn.Module):
         for block, deviations in zip(weights, self.kernels):
             own = torch.view_as_real(torch.fft.rfft2(deviations, s=self.grid))
             spectrum = spectrum * (dot + torch.view_as_complex(_mixed(block, own)))
+        spectrum = spectrum * shift_phases(_mixed(torch.cat(list(weights), dim=1), self.shifts), self.grid)
         return torch.fft.irfft2(spectrum, s=self.grid)[..., :rows, :columns]
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any, **kwargs: Any) -> None:
+        """Fill in what was not saved before shifts and other codes than one-hot ones existed."""
+        alone = torch.eye(sum(self.factor_sizes))
+        for name, value in (("shifts", torch.zeros_like(self.shifts)), ("entries", alone), ("between", alone)):
+            state_dict.setdefault(prefix + name, value)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def forward(self, given: Tensor) -> Float[Tensor, "batch ..."]:
         """Images of indices or codes, see `weights`."""
@@ -253,6 +307,20 @@ def _quick_side(side: int) -> int:
         if rest == 1:
             return side
         side += 1
+
+
+def _check_tints(images: Float[Tensor, "image channel row column"], terms: int) -> None:
+    """Raise unless images differ only in the gains of as many pictures as there are terms."""
+    apart = (images - images.mean(0)).flatten(2).transpose(0, 1)  # (channel, image, pixel)
+    energies = torch.linalg.svdvals(apart).square()
+    total = energies.sum()
+    if total > 0 and energies[:, :terms].sum() < TINTED * total:
+        raise InputError(
+            f"With operators=['gain'], factors can only tint {terms} fixed {'image' if terms == 1 else 'images'}, but "
+            f"gains explain only {float(energies[:, :terms].sum() / total):.0%} of the differences between the "
+            "training images. Add 'kernel' if factors move or draw, or 'map' if they draw.",
+            "operators",
+        )
 
 
 def _check(sizes: Sequence[int], shape: Sequence[int], terms: int, operators: Sequence[str]) -> None:

@@ -44,11 +44,23 @@ class Determination:
         return ", ".join(parts)
 
 
-def determination(trained: Bool[np.ndarray, "..."], held: Bool[np.ndarray, "..."]) -> Determination:
-    """Which held-out cells are determined by trained ones; both are masks in the space's shape."""
+def determination(
+    trained: Bool[np.ndarray, "..."],
+    held: Bool[np.ndarray, "..."],
+    between: Sequence[Float[np.ndarray, "_value _value"]] | None = None,
+) -> Determination:
+    """Which held-out cells are determined by trained ones.
+
+    Args:
+        trained, held: Masks in the space's shape.
+        between: For each factor the weights of the values that stand for each value (see
+            `recombine.models.composed.codes`). By default every value stands for itself.
+    """
     null = _unseen_directions(trained)
     starts = np.cumsum([0, *trained.shape])
     own = [null[a:b] for a, b in pairwise(starts)]  # of each factor: (value, direction)
+    if between is not None:
+        own = [stand @ vectors for stand, vectors in zip(between, own)]
     far = np.zeros(trained.shape, dtype=bool)
     for direction in range(null.shape[1]):
         total = np.zeros(trained.shape)

@@ -17,9 +17,10 @@ from torch import Tensor
 
 from recombine.models.composed.composer import FactorComposer
 from recombine.models.composed.roles import Does, Roles, least_shift, shift_errors
-from recombine.models.composed.simplify import dot_at, dots
+from recombine.models.composed.simplify import move
 
 REACH = 2  # pixels in each direction
+CLOSE = 1e-3  # difference from 1 of the weight of a value that an image shows
 
 
 def register(composer: FactorComposer, roles: Roles, given: Tensor, images: Float[Tensor, "image ..."]) -> Roles:
@@ -30,7 +31,7 @@ def register(composer: FactorComposer, roles: Roles, given: Tensor, images: Floa
     Args:
         composer: A simplified composer, changed in place.
         roles: Its roles, whose order is that of `roles_of`.
-        given: Indices or codes of the images. Factors whose code mixes values are left as they are.
+        given: Indices or codes of the images. Images between two values of a factor do not count for it.
         images: Images that the composer should make.
 
     Returns:
@@ -42,17 +43,17 @@ def register(composer: FactorComposer, roles: Roles, given: Tensor, images: Floa
     with torch.no_grad():
         for at, role in enumerate(roles.roles):
             factor = at % len(composer.factor_sizes)
-            if role.does is Does.MOVES and bool(((weights[factor] == 0) | (weights[factor] == 1)).all()):
+            if role.does is Does.MOVES:
                 best = _best_of_all if composer.blend == "add" else _best_nearby
                 shifts = list(role.shifts)
                 for value in range(len(shifts)):
-                    shown = weights[factor][:, value] == 1
+                    shown = (weights[factor][:, value] - 1).abs() < CLOSE
                     if shown.any():
                         at = (role.term, factor, value)
                         own = [block[shown] for block in weights]
                         shifts[value] = best(composer, at, own, targets[shown], shifts[value])
                 role = replace(role, shifts=shifts)
-                composer.kernels[factor][:, role.term] = dots(composer, role)
+                move(composer, factor, role)
             found.append(role)
     return Roles(tuple(found))
 
@@ -62,14 +63,15 @@ def _best_of_all(
     at: tuple[int, int, int],
     own: list[Float[Tensor, "image _value"]],
     targets: Float[Tensor, "image channel row column"],
-    _: tuple[int, int],
-) -> tuple[int, int]:
+    _: tuple[float, float],
+) -> tuple[float, float]:
     """The best shift of a value of a factor, all three numbered as (term, factor, value), if terms add up."""
     term, factor, _value = at
     pictures = composer.pictures(own)
     left = targets - composer.background - pictures.sum(1) + pictures[:, term]
     absent = [torch.zeros_like(block) if k == factor else block for k, block in enumerate(own)]  # moves nothing
-    return least_shift(shift_errors(left, composer.pictures(absent)[:, term]).sum(0))
+    right, down = least_shift(shift_errors(left, composer.pictures(absent)[:, term]).sum(0))
+    return float(right), float(down)
 
 
 def _best_nearby(
@@ -77,15 +79,16 @@ def _best_nearby(
     at: tuple[int, int, int],
     own: list[Float[Tensor, "image _value"]],
     targets: Float[Tensor, "image channel row column"],
-    shift: tuple[int, int],
-) -> tuple[int, int]:
-    """The best shift at most `REACH` pixels from the present one; the kernel is changed on the way."""
+    shift: tuple[float, float],
+) -> tuple[float, float]:
+    """The best shift at most `REACH` pixels from the present one; the composer is changed on the way."""
     term, factor, value = at
-    errors: dict[tuple[int, int], float] = {}
+    errors: dict[tuple[float, float], float] = {}
+    here = composer.shifts_of(factor)[value, term]
     for right, down in product(range(-REACH, REACH + 1), repeat=2):
         tried = (shift[0] + right, shift[1] + down)
-        composer.kernels[factor][value, term] = dot_at(composer, tried)
+        here.copy_(here.new_tensor(tried).flip(-1))
         errors[tried] = float((composer.blended(own) - targets).square().sum())
     best = min(errors, key=lambda tried: (errors[tried], tried != shift))
-    composer.kernels[factor][value, term] = dot_at(composer, best)
+    here.copy_(here.new_tensor(best).flip(-1))
     return best

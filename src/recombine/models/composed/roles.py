@@ -2,14 +2,15 @@
 
 For each term, one factor takes all its values while the others stay at their middle values. The change is compared with
 the simplest explanations, each fitted to the image of the middle value: a gain for all channels, a gain per channel, a
-shift by whole pixels of everything that is not static. Of gains and shifts, the one that explains more is tried first.
+shift of everything that is not static, by whole pixels or by fractions. Of gains and shifts, the one that explains more
+is tried first. Values that are interpolated between trained ones are left out.
 The first explanation that accounts for the change is the role. If none does, the factor draws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import torch
@@ -17,9 +18,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from recombine.models.composed.composer import FactorComposer
+from recombine.models.composed.shift import refined_shifts
 
 LEAST_CHANGE = 0.02  # of a term's energy, below which a factor does nothing
 EXPLAINED = 0.9  # share of the change that an explanation must account for
+WHOLE = 0.1  # pixels by which fitted shifts may differ from whole ones that are taken for exact
+MEDIAN = 5  # values from which on the median over them tells what is static
 EMPTY = 1e-6  # share of the largest term's energy below which a term is empty
 
 
@@ -43,7 +47,7 @@ class Role:
         does: The role.
         change: Mean squared change over the factor's values, relative to the term's energy.
         explained: Share of the change that one gain for all channels, a gain per channel, or a shift accounts for.
-        shifts: For each value, the shift (columns, rows) of its image relative to that of the middle value.
+        shifts: For each value, the shift (columns, rows) of its image relative to that of the middle value, in pixels.
         gains: For each value, the gain of every channel relative to the middle value.
     """
 
@@ -52,16 +56,18 @@ class Role:
     does: Does
     change: float
     explained: dict[str, float]
-    shifts: list[tuple[int, int]]
+    shifts: list[tuple[float, float]]
     gains: list[list[float]]
 
     def __str__(self) -> str:
         if self.does is Does.NOTHING:
             return f"{self.factor} does nothing"
         if self.does is Does.MOVES:
-            columns, rows = (sorted({shift[axis] for shift in self.shifts}) for axis in (0, 1))
+            ends = [(min(along), max(along)) for along in zip(*self.shifts)]
             spans = [
-                f"{a[0]:+d} … {a[-1]:+d} {what}" for a, what in ((columns, "columns"), (rows, "rows")) if len(a) > 1
+                f"{low:+.3g} … {high:+.3g} {axis}"
+                for (low, high), axis in zip(ends, ("columns", "rows"))
+                if high - low > WHOLE
             ]
             return f"{self.factor} moves it ({', '.join(spans)})"
         if self.does is Does.DRAWS:
@@ -80,6 +86,15 @@ class Roles:
     def of(self, factor: str, term: int = 0) -> Role:
         return next(role for role in self.roles if role.factor == factor and role.term == term)
 
+    def rounded(self) -> Roles:
+        """The same with shifts by whole pixels."""
+        return Roles(
+            tuple(
+                replace(role, shifts=[(float(round(a)), float(round(b))) for a, b in role.shifts])
+                for role in self.roles
+            )
+        )
+
     def __str__(self) -> str:
         terms = sorted({role.term for role in self.roles})
         lines = [(t, "; ".join(str(role) for role in self.roles if role.term == t)) for t in terms]
@@ -95,20 +110,39 @@ def roles_of(composer: FactorComposer, names: Sequence[str] | None = None, *, ex
         explained: Share of the change that an explanation must account for.
     """
     names = [str(k) for k in range(len(composer.factor_sizes))] if names is None else list(names)
-    middle = torch.tensor([size // 2 for size in composer.factor_sizes])
+    standing = [composer.standing(factor) for factor in range(len(composer.factor_sizes))]
+    middle = torch.tensor([middle_of(composer, factor) for factor in range(len(composer.factor_sizes))])
     found = []
     with torch.no_grad():
-        for factor, size in enumerate(composer.factor_sizes):
-            indices = middle.repeat(size, 1)
-            indices[:, factor] = torch.arange(size)
+        for factor, values in enumerate(standing):
+            indices = middle.repeat(len(values), 1)
+            indices[:, factor] = torch.tensor(values)
+            all_values = composer.between.split(composer.factor_sizes)[factor].split(composer.factor_sizes, dim=1)[
+                factor
+            ]
             pictures = composer.pictures(composer.weights(indices.to(composer.background.device)))
             energies = pictures.square().mean((0, 2, 3, 4))
             for term in range(composer.terms):
                 own = pictures[:, term]
                 if energies[term] <= EMPTY * energies.max():
                     own = torch.zeros_like(own)
-                found.append(_role(term, names[factor], own, size // 2, explained))
+                role = _role(term, names[factor], own, values.index(int(middle[factor])), explained)
+                found.append(_of_all_values(role, all_values[:, values]))
     return Roles(tuple(sorted(found, key=lambda role: role.term)))
+
+
+def middle_of(composer: FactorComposer, factor: int) -> int:
+    """The value of a factor that stands for itself and is nearest to the middle."""
+    return min(composer.standing(factor), key=lambda value: abs(value - composer.factor_sizes[factor] // 2))
+
+
+def _of_all_values(role: Role, weights: Float[Tensor, "value standing"]) -> Role:
+    """The role with shifts and gains of all values, some of which are interpolated."""
+    if len(weights) == weights.shape[1]:
+        return role
+    shifts = (weights.double().cpu() @ torch.tensor(role.shifts, dtype=torch.double)).tolist()
+    gains = (weights.double().cpu() @ torch.tensor(role.gains, dtype=torch.double)).tolist()
+    return replace(role, shifts=[(right, down) for right, down in shifts], gains=gains)
 
 
 def _role(
@@ -121,7 +155,9 @@ def _role(
     gains = _gains(pictures, reference)
     one = _gains(pictures.flatten(1).unsqueeze(1), reference.flatten().unsqueeze(0))
     static = pictures.median(0).values  # what never moves may be a part of the background that the term draws
-    candidates = [_shifted(pictures - still, reference - still, still) for still in (torch.zeros_like(static), static)]
+    grounds = [torch.zeros_like(static)] + [static] * (len(pictures) >= MEDIAN)
+    candidates = [_shifted(pictures - still, reference - still, still) for still in grounds]
+    candidates += [_refined(pictures - still, reference - still, still, *c) for c, still in zip(candidates, grounds)]
     shifts, moved = min(candidates, key=lambda found: float((pictures - found[1]).square().mean()))
     left = {
         Does.SCALES: (pictures - one[..., None, None] * reference).square().mean(),
@@ -148,8 +184,9 @@ def _shifted(
     pictures: Float[Tensor, "value channel row column"],
     reference: Float[Tensor, "channel row column"],
     static: Float[Tensor, "channel row column"],
-) -> tuple[list[tuple[int, int]], Float[Tensor, "value channel row column"]]:
-    """For each image, the shift (columns, rows) that brings the reference closest to it, and the shifted reference.
+) -> tuple[list[tuple[float, float]], Float[Tensor, "value channel row column"]]:
+    """For each image, the whole-pixel shift (columns, rows) that brings the reference closest to it, and the shifted
+    reference.
 
     The static part was subtracted from both and is added to the shifted reference. Pixels that are shifted beyond the
     border are lost, and zeros are shifted in; images do not wrap around.
@@ -158,11 +195,26 @@ def _shifted(
     shifts, moved = [], torch.zeros_like(pictures)
     for value, error in enumerate(shift_errors(pictures, reference)):
         c, r = least_shift(error)
-        shifts.append((c, r))
+        shifts.append((float(c), float(r)))
         to = [slice(max(at, 0), side + min(at, 0)) for at, side in ((r, rows), (c, columns))]
         of = [slice(max(-at, 0), side + min(-at, 0)) for at, side in ((r, rows), (c, columns))]
         moved[value, :, to[0], to[1]] = reference[:, of[0], of[1]]
     return shifts, moved + static
+
+
+def _refined(
+    pictures: Float[Tensor, "value channel row column"],
+    reference: Float[Tensor, "channel row column"],
+    static: Float[Tensor, "channel row column"],
+    shifts: list[tuple[float, float]],
+    moved: Float[Tensor, "value channel row column"],
+) -> tuple[list[tuple[float, float]], Float[Tensor, "value channel row column"]]:
+    """The same as `_shifted` with fractions of a pixel; as given, if all shifts are close to whole pixels."""
+    start = torch.tensor(shifts, dtype=reference.dtype, device=reference.device).flip(-1)
+    found, better = refined_shifts(pictures, reference, start)
+    if (found - start).abs().max() < WHOLE:
+        return shifts, moved
+    return [(right, down) for down, right in found.tolist()], better + static
 
 
 def shift_errors(

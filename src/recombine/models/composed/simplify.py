@@ -1,9 +1,9 @@
 """Replaces the operators of a composer by exact ones, according to the roles of its factors.
 
 Training leaves kernels with almost a single entry and gains close to one. `simplify` determines the roles from images
-and replaces the operators by exact ones: shifts by whole pixels for a factor that moves, gains for one that tints or
-scales, the identity for one that does nothing. Drawn images start again from zero, so that pixels that are dark in all
-trained images stay dark. A fit to the trained images must follow: see `recombine.training.settle`.
+and replaces the operators by exact ones: shifts for a factor that moves, gains for one that tints or scales, the
+identity for one that does nothing. Drawn images start again from zero, so that pixels that are dark in all trained
+images stay dark. A fit to the trained images must follow: see `recombine.training.settle`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from recombine.models.composed.composer import FactorComposer
-from recombine.models.composed.roles import Does, Role, Roles, roles_of
+from recombine.models.composed.roles import Does, Role, Roles, middle_of, roles_of
+from recombine.models.composed.shift import shift_phases
 
 IDLE = 0.02  # root mean square of deviations below which an unnecessary group of operators is dropped
 
 
-def simplify(composer: FactorComposer, roles: Roles | None = None) -> dict[nn.Parameter, Tensor]:
+def simplify(composer: FactorComposer, roles: Roles | None = None) -> dict[Tensor, Tensor]:
     """Simplify a composer in place.
 
     Args:
@@ -26,11 +27,12 @@ def simplify(composer: FactorComposer, roles: Roles | None = None) -> dict[nn.Pa
         roles: What its factors do; read off its pictures unless given.
 
     Returns:
-        For each of its parameters, ones at the free entries and zeros at the fixed ones. The background is fixed at
-        that of `fit_background`.
+        For each of its parameters and the shifts, ones at the free entries and zeros at the fixed ones. Shifts are
+        fixed, and so is the background, at that of `fit_background`.
     """
     roles = roles or roles_of(composer)
-    free = {parameter: torch.ones_like(parameter) for parameter in composer.parameters()}
+    free: dict[Tensor, Tensor] = {parameter: torch.ones_like(parameter) for parameter in composer.parameters()}
+    free[composer.shifts] = torch.zeros_like(composer.shifts)
     with torch.no_grad():
         for term in range(composer.terms):
             _simplify_term(composer, [role for role in roles.roles if role.term == term], free)
@@ -38,22 +40,25 @@ def simplify(composer: FactorComposer, roles: Roles | None = None) -> dict[nn.Pa
     return free
 
 
-def _simplify_term(composer: FactorComposer, roles: list[Role], free: dict[nn.Parameter, Tensor]) -> None:
+def _simplify_term(composer: FactorComposer, roles: list[Role], free: dict[Tensor, Tensor]) -> None:
     """Operators of a term: all values relative to the middle one, whose operators become part of the object. Gains are
     relative to their root mean square: a middle value that is dark in one channel would make all others huge."""
     term = roles[0].term
-    middle = [size // 2 for size in composer.factor_sizes]
+    middle = [middle_of(composer, factor) for factor in range(len(composer.factor_sizes))]
     draws = [k for k, role in enumerate(roles) if role.does is Does.DRAWS]
     simple = [k for k in range(len(roles)) if k not in draws]
     drawn, colour = composer.drawing[term] + composer.identity, 1 + composer.colours[term]
     for k in simple:
         drawn = _convolve(composer, drawn, composer.kernels[k][middle[k], term] + composer.identity)
+        drawn = _moved(composer, drawn, composer.shifts_of(k)[middle[k], term])
         if composer.gains:
             colour = colour * (1 + composer.gains[k][middle[k], term])
     composer.colours[term] = colour - 1
     composer.drawing[term] = drawn - composer.identity
+    for k, role in enumerate(roles):
+        move(composer, k, role)
     for k in simple:
-        _fix(composer.kernels[k], dots(composer, roles[k]), free, term)
+        _fix(composer.kernels[k], 0.0, free, term)
         if composer.maps:
             _fix(composer.maps[k], 0.0, free, term)
         if composer.gains:
@@ -77,29 +82,24 @@ def _simplify_term(composer: FactorComposer, roles: list[Role], free: dict[nn.Pa
         free[composer.drawing][term] = 0
 
 
-def _fix(
-    parameter: nn.Parameter, to: Tensor | float, free: dict[nn.Parameter, Tensor], term: int | None = None
-) -> None:
+def _fix(parameter: nn.Parameter, to: Tensor | float, free: dict[Tensor, Tensor], term: int | None = None) -> None:
     own = slice(None) if term is None else (slice(None), term)
     parameter[own] = to if isinstance(to, Tensor) else torch.full((), to).to(parameter)
     free[parameter][own] = 0
 
 
-def dots(composer: FactorComposer, role: Role) -> Float[Tensor, "value row column"]:
-    """Deviations from the identity of the kernels that shift as the role says; zeros unless it moves."""
-    still = role.does is not Does.MOVES
-    return torch.stack([dot_at(composer, (0, 0) if still else shift) for shift in role.shifts])
+def move(composer: FactorComposer, factor: int, role: Role) -> None:
+    """Shift the values of a factor as the role says; not at all unless it moves."""
+    shifts = torch.tensor(role.shifts).to(composer.shifts).flip(-1)
+    composer.shifts_of(factor)[:, role.term] = shifts if role.does is Does.MOVES else torch.zeros_like(shifts)
 
 
-def dot_at(composer: FactorComposer, shift: tuple[int, int]) -> Float[Tensor, "row column"]:
-    """The kernel that shifts by (columns, rows), less the identity; zeros for a shift beyond all kernels."""
-    rows, columns = composer.identity.shape
-    at = (rows // 2 + shift[1], columns // 2 + shift[0])
-    found = torch.zeros_like(composer.identity)
-    if 0 <= at[0] < rows and 0 <= at[1] < columns:
-        found[at] = 1
-        found -= composer.identity
-    return found
+def _moved(
+    composer: FactorComposer, image: Float[Tensor, "row column"], shift: Float[Tensor, " 2"]
+) -> Float[Tensor, "row column"]:
+    rows, columns = image.shape
+    spectrum = torch.fft.rfft2(image, s=composer.grid) * shift_phases(shift, composer.grid)
+    return torch.fft.irfft2(spectrum, s=composer.grid)[:rows, :columns]
 
 
 def _convolve(

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from recombine.core.errors import InputError
 from recombine.core.registry import Count, Since
 from recombine.core.task import Shapes, Task
+from recombine.models.composed.codes import between_of, codes_of
 from recombine.models.composed.composer import Blend, FactorComposer, Operator
 from recombine.models.composed.determined import determination
 from recombine.models.composed.roles import Roles, roles_of
@@ -75,6 +76,7 @@ class Composed(Decoder):
             self.layers = nn.Sequential(layers)
             self.out = Correction(width, channels, 3, padding=1)
         if isinstance(shapes, Task):
+            self.composer.fit_codes(codes_of(shapes), between_of(shapes))
             if not allow_undetermined:
                 check_determined(shapes)
             self.composer.fit_background(id_images(shapes))
@@ -98,11 +100,13 @@ class Composed(Decoder):
         return roles_of(self.composer, names)
 
     def describe(self, names: Sequence[str]) -> dict[str, dict[str, list[float]]]:
-        """`kernel_change` and `gain_change`: factor → how far each value's operators are from the identity."""
+        """`kernel_change`, `gain_change`, …: factor → how far each value's operators are from the identity; `shift`:
+        by how many pixels it moves."""
         lists = {
             "kernel_change": self.composer.kernels,
             "gain_change": self.composer.gains,
             "map_change": self.composer.maps,
+            "shift": self.composer.shifts.split(self.composer.factor_sizes) if self.composer.kernels else (),
         }
         with torch.no_grad():
             return {
@@ -123,7 +127,8 @@ class Correction(nn.Conv2d):
 
 def check_determined(task: Task) -> None:
     """Raise if training does not determine the factors on some OOD cells, and name the values concerned."""
-    found = determination(task.holdout.id_mask, task.holdout.ood_mask)
+    stand = [own.double().numpy() for own in between_of(task)]
+    found = determination(task.holdout.id_mask, task.holdout.ood_mask, stand)
     if found.complete:
         return
     first = int(np.flatnonzero(found.undetermined)[0])
