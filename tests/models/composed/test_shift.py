@@ -37,6 +37,14 @@ def test_whole_shifts_move_the_pixels_of_any_image(shape):
     assert (found - image.roll((3, -2), (0, 1))).square().mean() < 1e-13, "the rounding of float32"
 
 
+def test_the_highest_frequency_of_an_even_side_is_only_damped():
+    """Alternating rows could have moved up or down. Their shift is the mean of both, whatever the columns do."""
+    alternating = torch.tensor([1.0, -1.0], dtype=torch.double).repeat(3)[:, None]
+    image = alternating * torch.cos(2 * math.pi * torch.arange(8, dtype=torch.double) / 8)
+    found = moved(image, torch.tensor([0.3, 0.0], dtype=torch.double))
+    torch.testing.assert_close(found, math.cos(0.3 * math.pi) * image)
+
+
 def test_derivatives_of_both_orders_are_right():
     image = waves(torch.zeros(2, dtype=torch.double), 6, 7)
     shift = torch.tensor([[0.4, -1.7], [2.0, 0.0]], dtype=torch.double, requires_grad=True)
