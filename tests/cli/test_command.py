@@ -104,3 +104,13 @@ def test_output_that_cannot_be_written_ends_with_a_message_and_a_code(tmp_path, 
     assert "Exception ignored" not in done.stderr
     if target != "pipe":
         assert done.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(("closed", "code"), [("1", 1), ("2", 0), ("0", 0)])
+def test_closed_standard_streams_are_told_and_never_become_files(tmp_path, closed, code):
+    call = f"{sys.executable} -m recombine runs list --out {tmp_path} {closed}>&-"
+    done = subprocess.run(["bash", "-c", call], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    if closed == "1":
+        assert done.stderr == "error: cannot write to standard output: Bad file descriptor.\n"

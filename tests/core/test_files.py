@@ -120,8 +120,27 @@ def test_damaged_json_is_explained(tmp_path, content):
         StoreError, match=r"c\.json cannot be read as JSON: .* It may be truncated or from another program\."
     ):
         files.read_json(path)
-    with pytest.raises(StoreError, match="cannot be read as JSON"):
+    with pytest.raises(StoreError, match="is not a regular file"):
         files.read_json(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["c.json", "c.yaml"])
+def test_configurations_are_read_from_regular_files_only_which_would_otherwise_never_end(tmp_path, name):
+    (tmp_path / "real").write_text("[1]")
+    path = tmp_path / name
+    path.symlink_to(tmp_path / "real")
+    assert files.read_config(path) == [1]
+    os.truncate(tmp_path / "real", files.MOST_TEXT + 1)
+    with pytest.raises(StoreError, match="at most"):
+        files.read_config(path)
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(StoreError, match="is not a regular file"):
+        files.read_config(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(StoreError, match="is not a regular file"):
+        files.read_config(path)
 
 
 def test_writing_replaces_in_one_step_and_leaves_nothing_beside(tmp_path):

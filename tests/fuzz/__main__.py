@@ -23,7 +23,7 @@ from tests.fuzz.found import found_cases
 from tests.fuzz.generated import KINDS, generated
 from tests.fuzz.statistics import Statistics
 from tests.fuzz.stored import stored_files
-from tests.fuzz.worker import MOST_PATIENCE, SECONDS, SHOWING, run_forked, run_process
+from tests.fuzz.worker import MOST_PATIENCE, SECONDS, SHOWING, command_line, run_forked, run_process
 
 SILENT = 2 * MOST_PATIENCE * SECONDS  # a worker that tells nothing for so long hangs itself
 
@@ -158,16 +158,26 @@ def _case(number: int, kind: str | None, files: dict[str, bytes], found: list[Ca
 
 
 def _import_all() -> None:
-    """Import what the commands import, once, before the forks."""
+    """Do once, before the forks, what every process does: import modules and plug-ins, find the members of families and
+    build the command line."""
     import gc
     import importlib
+
+    from recombine.core import plugins
 
     for module in ("recombine.sweeps", "recombine.runs.estimate", "recombine.report.page", "recombine.report.collect",
                    "recombine.diagnostics.diagnose", "recombine.cli.app", "recombine.plotting.contact_sheet",
                    "torch._dynamo", "matplotlib.figure", "matplotlib.backends.backend_agg", "PIL.PngImagePlugin",
                    "PIL.JpegImagePlugin", "numpy.ctypeslib", "scipy.optimize", "typer._adapters",
+                   "typer._click.decorators", "recombine.studies.framework.reproduce", "recombine.plotting.writing",
+                   "importlib.resources.readers", "PIL.ImageOps", "PIL.BmpImagePlugin", "PIL.GifImagePlugin",
+                   "PIL.PpmImagePlugin", "torch.profiler._cupti_monitor",
                    "pydantic.type_adapter"):  # fmt: skip
         importlib.import_module(module)
+    plugins.load_installed()
+    for family in plugins._families:
+        family.discover()
+    command_line()
     gc.collect()
     gc.freeze()  # a collection in a fork would touch, and so copy, all memory
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from typing import Any
@@ -57,6 +58,7 @@ def valid_settings(draw: random.Random) -> list[str]:
     return [word for words in chosen.values() for word in words]
 
 
+@functools.cache
 def parameters() -> dict[str, dict[str, Any]]:
     """ "decoder mlp" → name of each of its parameters → its default."""
     from recombine.runs.config import GROUPS

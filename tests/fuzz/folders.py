@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.fuzz.cases import Special
 from tests.fuzz.mutations import changed, changed_bytes
-from tests.fuzz.stored import RUNS, settings
+from tests.fuzz.stored import RUNS, run_ids, settings
 
 Files = dict[str, Any]
 OUTSIDE = "outside/secret.txt"
@@ -20,7 +20,7 @@ SECRET = b"SECRET-of-somebody-else"
 def folder(stored: dict[str, bytes], draw: random.Random) -> tuple[list[str], Files]:
     """A store with one or two changes, and a command that reads it."""
     files: Files = dict(stored)
-    ids = _ids(stored)
+    ids = run_ids()
     name = draw.choice([*RUNS, "diagnosed"])
     for _ in range(draw.randint(1, 2)):
         draw.choice([_document, _document, _tensors, _bytes, _names])(files, ids[name], draw)
@@ -29,12 +29,6 @@ def folder(stored: dict[str, bytes], draw: random.Random) -> tuple[list[str], Fi
             seal(files, f"runs/{run}")
     files[OUTSIDE] = SECRET
     return _words(name, ids[name], draw), files
-
-
-def _ids(stored: dict[str, bytes]) -> dict[str, str]:
-    from recombine.runs.config import RunConfig
-
-    return {name: RunConfig.parse(settings(name)).hash for name in RUNS}
 
 
 def _words(name: str, run: str, draw: random.Random) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.cases import Case
+from tests.fuzz.cases import Case, Special
 from tests.fuzz.folders import seal
 from tests.fuzz.models import FILE
 from tests.fuzz.stored import settings
@@ -18,6 +18,14 @@ SMALL = tuple(settings("diagnosed"))
 PLAN, SWEEP = ("train", "--dry-run", *SMALL), ("sweep", "run", "--dry-run")
 DIAGNOSE = ("diagnose", "m.py:made", "--json", "--parts")
 POSITIONAL = "{kind: positional, frequencies: 10000000000}"
+
+
+_CLAIM = b'[{"claim": "C1", "results": ["%s"]}]'
+DEEP = b"[" * 490 + b"]" * 490
+
+
+def _many_keys(number: int) -> bytes:
+    return b"grid: {" + b", ".join(b"k%d: 1" % i for i in range(number)) + b"}"
 
 
 def _bomb(levels: int) -> bytes:
@@ -98,6 +106,24 @@ FOUND = [
     Case("a cell of 5000 digits", (*DIAGNOSE, "maps", "--cells", "1" * 5000), {"m.py": model_source()}, BAD),
     Case("more seeds than a reproduction has", ("reproduce", "R5", "--seeds", "100000000", "--dry-run"), codes=BAD),
     Case("more seeds than a comparison has", ("compare", "--seeds", "100000000", "--dry-run"), codes=BAD),
+    Case("40 000 unknown settings", (*SWEEP, "s.yaml"), {"s.yaml": _many_keys(40_000)}, BAD),
+    Case(
+        "a number of 400 000 sixties", (*SWEEP, "s.yaml"), {"s.yaml": b"grid: {seed: " + b"1:" * 400_000 + b"1}"}, BAD
+    ),
+    Case("a number beyond printing", (*SWEEP, "s.yaml"), {"s.yaml": b"grid: {seed: 0x" + b"f" * 5000 + b"}"}, BAD),
+    Case("a sweep file without end", (*SWEEP, "s.yaml"), {"s.yaml": Special("link", "/dev/zero")}, BAD),
+    Case("a configuration without end", (*PLAN, "--config", "c.json"), {"c.json": Special("link", "/dev/zero")}, BAD),
+    Case(
+        "a configuration from a pipe that nobody fills", (*PLAN, "--config", "c.json"), {"c.json": Special("pipe")}, BAD
+    ),
+    Case(
+        "a result of 5000 digits", ("report", "p", "-o", "page.html"), {"p/claims.json": _CLAIM % (b"R" + b"1" * 5000)}
+    ),
+    Case(
+        "claims within claims",
+        ("report", "p", "-o", "page.html"),
+        {"p/claims.json": b'[{"claim": 1, "x": ' + DEEP + b"}]"},
+    ),
     Case("a budget of no number", ("diagnose", "m.py:made", "--budget", "nan"), {"m.py": model_source()}, BAD),
 ]
 

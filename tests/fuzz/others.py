@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.fuzz.documents import valid_config
 from tests.fuzz.mutations import changed, changed_bytes, near, odd
-from tests.fuzz.stored import RUNS, settings
+from tests.fuzz.stored import RUNS, run_ids
 
 Files = dict[str, Any]
 
@@ -39,9 +39,7 @@ def _change_word(words: list[str], draw: random.Random) -> None:
 
 def _store_command(draw: random.Random) -> tuple[list[str], Files]:
     """A command that reads a store, with options of its own."""
-    from recombine.runs.config import RunConfig
-
-    run = RunConfig.parse(settings(draw.choice([*RUNS, "diagnosed", "plain"]))).hash
+    run = run_ids()[draw.choice([*RUNS, "diagnosed", "plain"])]
     prefix = run[: draw.choice([1, 4, 8, 16, 16])]
     options = {
         "list": [[], ["--json"], ["--out", "runs"], ["--out", "runs/.."], ["--out", "none"]],

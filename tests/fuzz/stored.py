@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import tempfile
@@ -20,13 +21,19 @@ def settings(name: str) -> list[str]:
     return [*SMALL, RUNS[name]]
 
 
+@functools.cache
+def run_ids() -> dict[str, str]:
+    """Name → id of the runs."""
+    from recombine.runs.config import RunConfig
+
+    return {name: RunConfig.parse(settings(name)).hash for name in RUNS}
+
+
 def stored_files(seconds: float = 120.0) -> dict[str, bytes]:
     """Path below the working directory → content. Made in processes of their own: training starts threads."""
     with tempfile.TemporaryDirectory() as folder:
         _in_fork(lambda: _train(Path(folder), ["diagnosed", "plain"], 60.0), lambda: False, seconds)
-        from recombine.runs.config import RunConfig
-
-        run = Path(folder) / "runs" / RunConfig.parse(settings("killed")).hash
+        run = Path(folder) / "runs" / run_ids()["killed"]
         _in_fork(lambda: _train(Path(folder), ["killed"], 0.0), (run / "checkpoint.safetensors").exists, seconds)
         return {
             str(path.relative_to(folder)): path.read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from tests.fuzz import depth
 from tests.fuzz.cases import Case
@@ -51,9 +52,17 @@ class _Ended(NamedTuple):
     bytes: int
 
 
+@functools.cache
+def _place() -> str | None:
+    """A folder in memory, if there is one: a case writes many small files, and each of them is flushed to the disk."""
+    memory = Path("/dev/shm")
+    usable = memory.is_dir() and os.access(memory, os.W_OK | os.X_OK) and shutil.disk_usage(memory).free > 2**28
+    return str(memory) if usable else None
+
+
 def prepare(case: Case) -> Path:
     """A new folder with the files of a case."""
-    root = Path(tempfile.mkdtemp(prefix="recombine-fuzz-"))
+    root = Path(tempfile.mkdtemp(prefix="recombine-fuzz-", dir=_place()))
     for name, content in case.files.items():
         path = root / name
         try:
@@ -71,6 +80,16 @@ def prepare(case: Case) -> Path:
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
             continue  # something of the case stands there already
     return root
+
+
+@functools.cache
+def command_line() -> Any:
+    """The application as typer builds it at the start of every process."""
+    import typer.main
+
+    from recombine.cli.app import app
+
+    return typer.main.get_command(app)
 
 
 def run_forked(case: Case, seconds: float = SECONDS) -> Outcome:
@@ -95,9 +114,10 @@ def run_process(case: Case, seconds: float = SECONDS) -> Outcome:
     before = _listing(root)
     out, err = root.with_suffix(".out"), root.with_suffix(".err")
     command = [sys.executable, "-c", "from recombine.cli.app import main; main()", *case.words]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # or it compiles all
     with out.open("wb") as first, err.open("wb") as second:
         started = subprocess.Popen(
-            command, cwd=root, stdin=subprocess.DEVNULL, stdout=first, stderr=second, start_new_session=True
+            command, cwd=root, env=env, stdin=subprocess.DEVNULL, stdout=first, stderr=second, start_new_session=True
         )
     ended = _wait(started.pid, seconds)
     started.returncode = ended.code  # it was waited for here
@@ -119,10 +139,10 @@ def _become(case: Case, root: Path, outputs: tuple[Path, Path], pipe: int) -> No
         resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
         depth.tell(pipe)
         sys.argv = ["recombine", *case.words]
-        from recombine.cli.app import main
+        from recombine.cli.command import run_app
 
         try:
-            main()
+            run_app(command_line())
             code = 0
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)

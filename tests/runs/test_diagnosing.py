@@ -75,6 +75,15 @@ def test_a_folder_that_cannot_be_written_to(run, monkeypatch):
     assert not (run.path / "diagnosis").exists()
 
 
+def test_a_result_that_cannot_be_stored_with_its_run_is_still_there_to_be_saved_elsewhere(run):
+    (run.path / "diagnosis").write_text("no folder")
+    with pytest.raises(StoreError, match="Could not write"):
+        diagnosed(run, ERRORS)
+    found = diagnosed(run, ERRORS, keep=None)
+    assert found["errors"].computed
+    assert f"not stored with run {run.id}: Could not write" in found.notes[-1]
+
+
 def test_a_diagnosis_that_is_not_kept(run):
     assert diagnosed(run, ERRORS, keep=False)["errors"].computed
     assert run.lacks(ERRORS) == ("errors",)

@@ -160,6 +160,42 @@ def test_a_damaged_file_of_the_output_is_made_again(key, name, out):
     assert found == whole or (name == "claims.json" and [row["claim"] for row in found] == ["C1"])
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [
+        ("reproduce.json", '{"format": "recombine-reproduce-2", "profile": "smoke", "calls": null}', 2),
+        ("reproduce.json", '{"format": "recombine-reproduce-2", "profile": "smoke", "calls": [3]}', 2),
+        ("tables/code_widths.json", "[]", 0),
+        ("tables/other.json", '{"seeds": [null, Infinity]}', 0),
+        ("figures/code_widths.json", '{"files": 3}', 0),
+        ("claims.json", '[{"claim": []}, {"claim": "C' + 5000 * "1" + '"}, 3]', 0),
+    ],
+)
+def test_hostile_files_of_the_output_are_refused_or_made_again(name, content, code, out, tmp_path):
+    call("S3", out=out)
+    mine = tmp_path / "out"
+    shutil.copytree(out, mine)
+    (mine / name).write_text(content)
+    done = call("S3", out=mine)
+    assert done.exit_code == code, done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+
+
+@pytest.mark.parametrize("name", ["tables", "arrays", "figures", "tables/code_widths.json", "reproduce.json"])
+def test_nothing_is_written_or_read_through_links_in_the_output(name, out, tmp_path, monkeypatch):
+    call("S3", out=out)
+    mine, outside = tmp_path / "out", tmp_path / "outside"
+    shutil.copytree(out, mine)
+    outside.mkdir()
+    (mine / "arrays").mkdir(exist_ok=True)
+    shutil.move(mine / name, outside / Path(name).name)
+    (mine / name).symlink_to(outside / Path(name).name)
+    before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
+    monkeypatch.setattr(Preparation, "runs_of", None)  # it is refused before anything is trained
+    assert call("S3", out=mine).exit_code == (1 if name.endswith("widths.json") else 2)
+    assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
+
+
 def test_a_run_that_cannot_be_diagnosed_is_a_failure(out, tmp_path, monkeypatch, undrawn):
     from recombine.diagnostics.parts.free_weights import FreeWeights
 

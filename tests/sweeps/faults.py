@@ -15,10 +15,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import torch
 
 import recombine.sweeps  # noqa: F401  (so that forked drivers have it)
 from recombine.cli import app as cli
+from recombine.sweeps.engines import worker
 
 RESULTS = ("config.json", "model/config.json", "model/model.safetensors", "scores.csv", "history.jsonl",
            "losses.safetensors")  # fmt: skip
@@ -42,9 +47,52 @@ def specification(runs: int, steps: int) -> str:
     return json.dumps(blocks)  # JSON is YAML
 
 
+class ForkedWorker:
+    """Stands in for the `subprocess.Popen` of a worker: a fork of its driver, which has torch already.
+
+    Importing torch takes longer than what a worker does before it is killed.
+    """
+
+    def __init__(self, command: Sequence[str], *, stderr: int, env: Mapping[str, str], **_: Any) -> None:
+        (reads, tells), (hears, writes), driver = os.pipe(), os.pipe(), os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                os.setsid()
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                errors = os.open(os.devnull, os.O_WRONLY) if stderr == subprocess.DEVNULL else stderr
+                for number, handle in enumerate((reads, writes, errors)):
+                    os.dup2(handle, number)
+                os.closerange(3, 1024)  # ends of the pipes of other workers
+                os.environ.update(env)
+                torch.set_num_threads(1)
+                sys.stdin, sys.stderr, sys.argv = os.fdopen(0), os.fdopen(2, "w"), [*command[:1], str(driver)]
+                worker.main()
+            finally:
+                os._exit(1)
+        os.close(reads)
+        os.close(writes)
+        self.stdin, self.stdout = os.fdopen(tells, "wb"), os.fdopen(hears, "rb")
+
+    def wait(self, timeout: float = DEADLINE) -> int:
+        ends = time.monotonic() + timeout
+        while time.monotonic() < ends:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.005)
+        raise subprocess.TimeoutExpired("worker", timeout)
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
 class Driver:
     """`recombine sweep` as a process of its own. It is forked from this one, which has torch already: that saves the
-    test its longest wait."""
+    test its longest wait. Its workers are forks of it, except those of every tenth driver."""
 
     def __init__(self, spec: Path, out: Path) -> None:
         options = ["--max-parallel", "2", "--retries", "1000", "--checkpoint-seconds", "0.1", "--device", "cpu"]
@@ -55,6 +103,8 @@ class Driver:
             with self.log.open("a") as log:
                 os.dup2(log.fileno(), 1)
                 os.dup2(log.fileno(), 2)
+            if os.getpid() % 10:
+                subprocess.Popen = ForkedWorker  # type: ignore[misc, assignment]
             sys.argv = ["recombine", "sweep", str(spec), "--out", str(out), *options]
             code = 1
             try:

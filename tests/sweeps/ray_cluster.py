@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -64,15 +65,40 @@ def started(folder: Path, runs: int) -> None:
         time.sleep(0.05)
 
 
+def scene_of_the_guide() -> str:
+    """The source of the plug-in in docs/extending/scene.md."""
+    page = (Path(__file__).parents[2] / "docs" / "extending" / "scene.md").read_text(encoding="utf-8")
+    return page.split("```python\n")[1].split("```")[0]
+
+
+def json_of_printing_workers(folder: Path, address: str) -> dict[str, object]:
+    """`recombine sweep --json` with a plug-in that prints in every process that loads it, in three ways."""
+    file, loaded = folder / "printing.py", folder / "loaded"
+    prints = f"""
+import os
+print("printed", flush=True)
+os.write(1, b"raw\\n")
+os.system("echo child")
+with open({str(loaded)!r}, "a") as file:
+    file.write(f"{{os.getpid()}}\\n")
+"""
+    file.write_text(scene_of_the_guide() + prints)
+    settings = [*WORDS, "scene.kind=ring", "decoder.kind=mlp", "training.steps=4", "seed=0..1"]
+    options = ["--plugin", str(file), "--engine", "ray", "--address", address, "--out", str(folder / "json"), "--json"]
+    command = [sys.executable, "-m", "recombine", "sweep", *settings, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return {"stdout": done.stdout, "processes": len(set(loaded.read_text().split()))}
+
+
 def plugin_of_the_guide(folder: Path, ray: dict[str, str]) -> dict[str, object]:
     """The scene of docs/extending/scene.md, trained and diagnosed on the cluster after its file was deleted."""
     from recombine import sweeps
     from recombine.core import plugins
     from recombine.diagnostics.request import DiagnosisRequest
 
-    page = (Path(__file__).parents[2] / "docs" / "extending" / "scene.md").read_text(encoding="utf-8")
     file = folder / "scene.py"
-    file.write_text(page.split("```python\n")[1].split("```")[0])
+    file.write_text(scene_of_the_guide())
     plugins.use(file)
     file.unlink()
     found: dict[str, object] = {}
@@ -114,6 +140,7 @@ def main() -> None:
     told["at_once"] = max(_together(folder / "ray"))
     told["shared_same"] = sweep("shared", QUICK, shared=True, **ray) == sweep("ray", QUICK, **ray)
 
+    told["json"] = json_of_printing_workers(folder, cluster.address)
     told["plugin"] = plugin_of_the_guide(folder, ray)
 
     def kill() -> None:

@@ -26,6 +26,8 @@ def test_two_nodes_give_the_table_of_one_process_also_when_one_is_killed(tmp_pat
     assert told["lost"] >= 1, "nothing ran on the killed node"
     assert told["finished"] == told["runs"] == 6
     assert told["plugin"] == {"plugin-ray": 2, "plugin-here": 2, "same": True}, "a plug-in's run differs"
+    assert len(json.loads(told["json"]["stdout"])["trained"]) == 2, "standard output of --json is more than JSON"
+    assert told["json"]["processes"] >= 2, "no worker loaded the plug-in that prints"
     assert told["listening_on_loopback"] > 0
     assert told["listening_beyond"] == []
 

@@ -107,6 +107,7 @@ def reported(as_json: bool) -> Iterator[None]:
 
 def run_app(app: typer.Typer) -> None:
     """Run the application. Exit codes: 2 for bad usage or input, 1 for other failures, 130 for Ctrl-C."""
+    _open_closed_streams()
     try:
         try:
             app()
@@ -120,3 +121,17 @@ def run_app(app: typer.Typer) -> None:
             print(f"error: cannot write to standard output: {error.strerror}.", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # otherwise the interpreter's final flush fails again
         sys.exit(1)
+
+
+def _open_closed_streams() -> None:
+    """Replace standard streams that the caller closed (`>&-`), so that no file of the store gets their descriptors.
+
+    Writing to the replacement of standard output fails, as writing to a closed descriptor does. Messages are discarded.
+    """
+    for descriptor, name, flags in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, flags)
+            if handle != descriptor:
+                os.dup2(handle, descriptor)
+                os.close(handle)
+            setattr(sys, name, os.fdopen(descriptor, "r" if descriptor == 0 else "w", closefd=False))

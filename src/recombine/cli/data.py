@@ -160,11 +160,7 @@ def _cells_line(facts: dict[str, Any]) -> str:
 
 
 def _draw(dataset: Dataset, target: Path) -> None:
-    import io
-
-    from recombine.core.files import write_bytes
     from recombine.plotting.contact_sheet import contact_sheet
+    from recombine.plotting.writing import write_figure
 
-    picture = io.BytesIO()
-    contact_sheet(dataset).savefig(picture, dpi=130, format="png")
-    write_bytes(target, picture.getvalue())
+    write_figure(contact_sheet(dataset), target)

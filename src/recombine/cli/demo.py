@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -124,8 +123,8 @@ def draw(runs: dict[str, StoredRun], path: Path) -> None:
     """Draw the figure from stored runs."""
     import torch
 
-    from recombine.core.files import write_bytes
     from recombine.plotting.images import comparison
+    from recombine.plotting.writing import write_figure
     from recombine.scoring.outputs import render
 
     task = next(iter(runs.values())).task
@@ -138,7 +137,4 @@ def draw(runs: dict[str, StoredRun], path: Path) -> None:
     found = {name: 100 * (run.summary["ood_localization"] or 0) for name, run in runs.items()}
     titles = {name: f"{TITLES[name]}: right place for\n{found[name]:.0f} % of the unseen pairs" for name in runs}
     errors = {name: run.scores.columns["mse"] for name, run in runs.items()}
-    figure = comparison(task, errors, outputs, truth, cells.tolist(), titles)
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=130, format="png")
-    write_bytes(path, picture.getvalue())
+    write_figure(comparison(task, errors, outputs, truth, cells.tolist(), titles), path)

@@ -152,15 +152,17 @@ def _loaded(what: str) -> dict[str, Any]:
 
 def _draw(found: Diagnosis, folder: Path) -> list[Path]:
     """Draw every part that has a figure."""
-    from recombine.core.errors import RecombineError
+    from recombine.core.errors import RecombineError, StoreError
+    from recombine.plotting.writing import write_figure
 
     drawn = []
-    folder.mkdir(parents=True, exist_ok=True)
     for name, part in found.parts.items():
         if part.computed:
             try:
-                found.plot(name).savefig(folder / f"{name}.png", dpi=130)
+                write_figure(found.plot(name), folder / f"{name}.png")
                 drawn.append(folder / f"{name}.png")
+            except StoreError:
+                raise
             except RecombineError as error:
                 say(f"could not draw {name}: {error}", err=True)
     return drawn

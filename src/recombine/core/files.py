@@ -19,10 +19,11 @@ import torch
 from torch import Tensor
 
 from recombine.core.errors import DamagedError, InputError, StoreError
-from recombine.core.limits import check_yaml_nodes, check_yaml_size
+from recombine.core.limits import YAML_BYTES, check_yaml_nodes
 
 METADATA = "recombine"
 MOST_TEXT = 2**27  # bytes of a JSON file that is read
+MOST_DEPTH = 100  # levels of its lists and mappings
 PLAIN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -39,15 +40,21 @@ def inside(root: Path, *names: str) -> Path:
     return path
 
 
-def open_plain(path: Path | str, *, dir_fd: int | None = None) -> int:
-    """A descriptor of a regular file, opened for reading. Links are not followed, and pipes and devices do not block.
+def open_plain(path: Path | str, *, dir_fd: int | None = None, follow_link: bool = False) -> int:
+    """A descriptor of a regular file, opened for reading. Pipes and devices do not block.
+
+    Args:
+        path: The file.
+        dir_fd: Descriptor of the folder that a relative path starts from.
+        follow_link: Whether the path may be a symbolic link, as that of a file that the user names.
 
     Raises:
         FileNotFoundError: If there is none.
         DamagedError: If it is something else or cannot be opened.
     """
     try:
-        handle = os.open(path, PLAIN, dir_fd=dir_fd)
+        flags = PLAIN & ~getattr(os, "O_NOFOLLOW", 0) if follow_link else PLAIN
+        handle = os.open(path, flags, dir_fd=dir_fd)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -58,9 +65,11 @@ def open_plain(path: Path | str, *, dir_fd: int | None = None) -> int:
     return handle
 
 
-def read_plain(path: Path | str, *, most: int = MOST_TEXT, dir_fd: int | None = None) -> bytes:
+def read_plain(
+    path: Path | str, *, most: int = MOST_TEXT, dir_fd: int | None = None, follow_link: bool = False
+) -> bytes:
     """The content of a regular file of limited size; see `open_plain`."""
-    handle = open_plain(path, dir_fd=dir_fd)
+    handle = open_plain(path, dir_fd=dir_fd, follow_link=follow_link)
     try:
         size = os.fstat(handle).st_size
         if size > most:
@@ -82,13 +91,28 @@ def open_log(path: Path) -> int:
 
 
 def parse_json(content: bytes, what: Path | str) -> Any:
-    """JSON of a file named `what`."""
+    """JSON of a file named `what`. Deep nesting, which would exhaust the stack of its users, is an error."""
     try:
-        return json.loads(content)
+        found = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise DamagedError(
             f"{what} cannot be read as JSON: {error}. It may be truncated or from another program."
         ) from error
+    if content.count(b"[") + content.count(b"{") > MOST_DEPTH and _is_deep(found):
+        raise DamagedError(f"{what} has more than {MOST_DEPTH} levels, so it is not from this program.")
+    return found
+
+
+def _is_deep(content: Any) -> bool:
+    level = [content]
+    for _ in range(MOST_DEPTH + 1):
+        level = [
+            part
+            for outer in level
+            if isinstance(outer, dict | list)
+            for part in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return bool(level)
 
 
 def read_plain_json(path: Path) -> Any:
@@ -146,14 +170,16 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
+    """The content of a JSON file that the user named. It may be a link to a regular file."""
+    return parse_json(read_named(path, MOST_TEXT), path)
+
+
+def read_named(path: Path, most: int) -> bytes:
+    """The content of a regular file that the user named, which may be a link and has at most so many bytes."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_plain(path, most=most, follow_link=True)
     except FileNotFoundError:
         raise StoreError(f"{path} is missing.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise StoreError(
-            f"{path} cannot be read as JSON: {error}. It may be truncated or from another program."
-        ) from error
 
 
 def read_config(path: Path) -> Any:
@@ -163,17 +189,14 @@ def read_config(path: Path) -> Any:
     import yaml
 
     try:
-        check_yaml_size(path.stat().st_size, str(path))
-        text = path.read_text(encoding="utf-8")
+        text = read_named(path, YAML_BYTES).decode()
         root = yaml.compose(text, yaml.SafeLoader)
         if root is not None:
             check_yaml_nodes(root, str(path))
         return yaml.safe_load(text)
     except InputError:
         raise
-    except FileNotFoundError:
-        raise StoreError(f"{path} is missing.") from None
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise StoreError(f"{path} cannot be read as YAML: {error}.") from error
 
 

@@ -15,6 +15,7 @@ MOST_LAYERS = 1000
 LOOPS = ("depth", "rank", "terms")  # settings that count modules, built one after the other
 BYTES_PER_CELL = 64  # masks, scores and their tables
 YAML_BYTES, YAML_NODES = 10**6, 100_000
+YAML_TEXT = 3000  # characters of one value; numbers such as 1:59:59 take time that grows with their square
 
 
 def machine_memory() -> int | None:
@@ -54,21 +55,20 @@ def check_sizes(settings: dict[str, Any], group: str) -> None:
             check_sizes(value, f"{group}.{name}")
 
 
-def check_yaml_size(size: int, what: str) -> None:
-    if size > YAML_BYTES:
-        raise InputError(f"{what} has {in_words(size)}; at most {in_words(YAML_BYTES)} are read.")
-
-
 def check_yaml_nodes(root: Any, what: str) -> None:
     """Raise if a composed YAML document has more than 100 000 nodes once aliases and merge keys are expanded.
 
-    Every alias counts as often as it is used. A node that contains itself would never end.
+    Every alias counts as often as it is used. A node that contains itself would never end. A single value must not be
+    longer than `YAML_TEXT`.
     """
     counts: dict[int, float] = {}
     stack = [(root, False)]
     while stack:
         node, ready = stack.pop()
         parts = _children(node)
+        if isinstance(node.value, str) and len(node.value) > YAML_TEXT:
+            place = f"{what}, line {node.start_mark.line + 1}"
+            raise InputError(f"{place}: a value has {len(node.value)} characters; at most {YAML_TEXT} are read.")
         if ready:
             counts[id(node)] = 1 + sum(counts[id(part)] for part in parts)
         elif id(node) not in counts:

@@ -46,6 +46,7 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
+MOST_KEYS = 1000  # of a mapping in a configuration
 MOST_NESTED = 100  # parts within parts; Python's own stack ends somewhere above
 TOO_DEEP = (
     f"This is nested more than {MOST_NESTED} levels deep. Write parts side by side instead, for example those of an "
@@ -314,9 +315,15 @@ def validate(model: type[M], given: Mapping[str, Any], where: str, prefix: str =
 
 
 def check_nesting(given: Mapping[str, Any]) -> None:
-    """Raise for nesting so deep that checking, copying or writing it would exceed Python's stack."""
+    """Raise for nesting so deep that checking, copying or writing it would exceed Python's stack.
+
+    Raise also for mappings with so many keys that a message about each of them would take minutes.
+    """
     level: list[Any] = [given]
     for _ in range(MOST_NESTED + 2):  # a run has its groups around the parts
+        large = next((outer for outer in level if isinstance(outer, Mapping) and len(outer) > MOST_KEYS), None)
+        if large is not None:
+            raise InputError(f"A configuration has {len(large)} keys side by side; at most {MOST_KEYS} are read.")
         level = [inner for outer in level for inner in _nested(outer)]
         if not level:
             return

@@ -59,13 +59,13 @@ def write_diagnosis(diagnosis: Diagnosis, folder: Path) -> Path:
         "parts": parts,
         "files": files,
     }
-    write_json(_free(folder / MAIN), content)
+    write_json(free_path(folder / MAIN), content)
     for name in before - set(files):
         (folder / name).unlink(missing_ok=True)
     return folder
 
 
-def _free(path: Path) -> Path:
+def free_path(path: Path) -> Path:
     """The path of a file to be written; a folder at that path is set aside."""
     if path.is_dir() and not path.is_symlink():
         set_aside(path)
@@ -197,11 +197,11 @@ def write_part(part: PartResult, tables: Path, arrays: Path) -> tuple[dict[str, 
     """Write a part as `<part>-<table>.csv` and `<part>.safetensors`; returns `read_part`'s arguments and the files."""
     types, files = {}, []
     for table, rows in part.tables.items():
-        files.append(_free(tables / f"{part.name}-{table}.csv"))
+        files.append(free_path(tables / f"{part.name}-{table}.csv"))
         write_text(files[-1], to_csv(rows))
         types[table] = column_types(rows)
     if part.arrays:
-        files.append(_free(arrays / f"{part.name}.safetensors"))
+        files.append(free_path(arrays / f"{part.name}.safetensors"))
         write_tensors(files[-1], {n: torch.from_numpy(np.ascontiguousarray(a)) for n, a in part.arrays.items()})
     missing = {what: {"state": why.state.value, "reason": why.reason} for what, why in part.missing.items()}
     entry = {"tables": types, "arrays": list(part.arrays), "facts": json_able(part.facts), "missing": missing}

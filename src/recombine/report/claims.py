@@ -11,7 +11,7 @@ from recombine.diagnostics.findings import json_able
 from recombine.report.arrays import Blobs, Block
 
 VERDICTS = ("reproduced", "not reproduced", "inconclusive")
-NAME = re.compile(r"R0*(\d+)(?![0-9])", re.IGNORECASE)
+NAME = re.compile(r"R0*(\d{1,6})(?![0-9])", re.IGNORECASE)
 
 
 def claims_json(

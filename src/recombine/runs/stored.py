@@ -140,7 +140,7 @@ class StoredRun:
 
         Args:
             request: What to compute.
-            keep: Whether to store the result with the run. None stores it only if the folder is writable.
+            keep: Whether to store the result with the run. None stores it if that is possible.
             guard: Called before the result is written; raises if writing is no longer allowed.
             options: Options of `recombine.diagnose`: fields of the request, and `progress`.
         """
@@ -175,7 +175,12 @@ class StoredRun:
                 f"save it elsewhere (--save FOLDER), or compute all parts with the new settings"
             )
         guard()
-        merged.save(self.diagnosis_folder)
+        try:
+            merged.save(self.diagnosis_folder)
+        except StoreError as error:
+            if keep:
+                raise
+            return found.noted(f"not stored with run {self.id}: {error}")
         return found
 
     @property

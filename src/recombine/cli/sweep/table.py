@@ -64,10 +64,6 @@ def show_results(
 
 
 def draw(table: Any, path: Path, x: str, y: str, by: str | None) -> None:
-    from recombine.core.errors import StoreError
+    from recombine.plotting.writing import write_figure
 
-    figure = table.plot(x, y, by).figure
-    try:
-        figure.savefig(path, dpi=130)
-    except (OSError, ValueError) as error:
-        raise StoreError(f"Could not write the plot to {path}: {error}.") from error
+    write_figure(table.plot(x, y, by).figure, path)

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from recombine.core.files import read_json
+from recombine.core.errors import StoreError
 from recombine.core.holdouts import HOLDOUTS
-from recombine.diagnostics.diagnosis_files import MAIN
 from recombine.diagnostics.verdict.judge import wilson
 from recombine.diagnostics.verdict.kinds import VerdictKind
 from recombine.runs.config import RunConfig
@@ -86,10 +85,12 @@ def row_of(
 
 
 def _judged(run: StoredRun) -> dict[str, Any] | None:
-    """The stored verdict of a run; None if there is none."""
-    kept = run.diagnosis_folder / MAIN
-    verdict = read_json(kept)["verdict"] if kept.is_file() else None
-    if verdict is None or verdict["right"] is None:
+    """The stored verdict of a run; None if there is none of its weights."""
+    try:
+        verdict = run.load_diagnosis(partial=True).verdict.to_json()
+    except StoreError:
+        return None
+    if verdict["right"] is None:
         return None
     low, high = verdict["interval"]
     told = {"right": verdict["right"], "right_low": low, "right_high": high, "verdict": verdict["kind"]}

@@ -16,9 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from recombine.core.files import write_json, write_text
+from recombine.core.files import inside, write_json, write_text
 from recombine.core.tables import to_csv
 from recombine.diagnostics.request import DiagnosisRequest
+from recombine.plotting.writing import write_figure
 from recombine.runs.config import RunConfig
 from recombine.runs.estimate import Estimator
 from recombine.runs.store import Store
@@ -111,6 +112,7 @@ def plan(suite: Suite, out: Path, *, workers: int, budget: float = 60.0) -> Plan
 def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None] = lambda text: None) -> Comparison:
     """Train what is missing, select settings, and write rows, tables and figures."""
     out, store = Path(out), Store(Path(out) / "runs")
+    inside(out, "figures")  # raises now, not after the training, if it is a link
     found = entries(suite)
     used = [entry for entry in found if entry.status is None]
     say(f"{len(used)} of {len(found)} combinations of remedy, scene and split are used; the others are left out.")
@@ -145,7 +147,6 @@ def write(
     for name, content in (("summary", tables.summary(rows)), ("ranks", ranked)):
         write_text(out / f"{name}.csv", to_csv(content, list(content[0]) if content else []))
     write_text(out / "table.tex", tables.latex(rows))
-    (out / "figures").mkdir(parents=True, exist_ok=True)
     drawn = {
         "heat_map": figures.heat_map(rows),
         "errors": figures.errors(rows),
@@ -154,4 +155,4 @@ def write(
     }
     for name, figure in drawn.items():
         for ending in ("png", "pdf"):
-            figure.savefig(out / "figures" / f"{name}.{ending}", dpi=DPI, bbox_inches="tight")
+            write_figure(figure, inside(out, "figures") / f"{name}.{ending}", dpi=DPI, bbox_inches="tight")

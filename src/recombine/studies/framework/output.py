@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recombine.core.errors import InputError, StoreError
-from recombine.core.files import file_digest, read_json, write_bytes, write_json
-from recombine.diagnostics.diagnosis_files import read_part, write_part
+from recombine.core.files import file_digest, inside, read_plain_json, write_json
+from recombine.diagnostics.diagnosis_files import free_path, read_part, write_part
 from recombine.diagnostics.findings import PartResult
+from recombine.plotting.writing import write_figure
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.studies.framework.study import Study
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 FORMAT = "recombine-reproduce-2"
 EDITION = 2  # of the statistics; rows of another edition are not mixed with these
 DPI = 110
+MOST_NAME = 40  # characters of a claim's name
 
 
 class Output:
@@ -51,6 +52,8 @@ class Output:
     def __init__(self, root: Path, profile: str) -> None:
         self.root, self.profile = Path(root), profile
         self.store = Store(self.root / "runs")
+        for name in ("tables", "arrays", "figures"):
+            self._at(name)  # raises now, not after the training, if it is a link
         try:
             if self.root.exists() and not self.root.is_dir():
                 raise InputError(f"{self.root} is a file, but --out must be a folder. Choose another --out.")
@@ -69,14 +72,23 @@ class Output:
                 f"{self.root} contains results of the profile {found!r}. Choose another --out for {profile!r}."
             )
 
+    def _at(self, *names: str) -> Path:
+        """A path inside the folder, to be used immediately. Raises if a link leads elsewhere."""
+        return inside(self.root, *names)
+
     @property
     def main(self) -> Path:
-        return self.root / "reproduce.json"
+        return self._at("reproduce.json")
 
     def about(self) -> dict[str, Any]:
         """The content of reproduce.json; empty if there is none yet."""
-        found = read_json(self.main) if self.main.is_file() else {}
-        return found if isinstance(found, dict) else {}
+        found = read_plain_json(self.main) if self.main.is_file() else {}
+        if not isinstance(found, dict):
+            return {}
+        calls = found.get("calls", [])
+        if not isinstance(calls, list) or not all(isinstance(call, dict) and "trained" in call for call in calls):
+            raise StoreError(f"{self.main} is damaged: its list of calls is invalid. Choose another --out.")
+        return found
 
     def write_about(self, facts: Mapping[str, Any]) -> None:
         write_json(self.main, {"format": FORMAT, "profile": self.profile, **facts})
@@ -84,15 +96,15 @@ class Output:
     def save(self, study: Study, part: PartResult, runs: Mapping[str, str], seeds: Iterable[int]) -> None:
         """Write a study's rows. The JSON file that identifies their runs is written last."""
         main = self._sidecar(study.key)
-        main.unlink(missing_ok=True)
-        entry, files = write_part(part, self.root / "tables", self.root / "arrays")
+        free_path(main).unlink(missing_ok=True)
+        entry, files = write_part(part, self._at("tables"), self._at("arrays"))
         digests = {str(path.relative_to(self.root)): file_digest(path) for path in files}
         write_json(main, {"format": FORMAT, **self._of(study, runs, seeds), "part": entry, "files": digests})
 
     def saved(self, study: Study, runs: Mapping[str, str], seeds: Iterable[int]) -> PartResult | None:
         """A study's saved rows if they belong to these runs. None otherwise, also if a file was changed."""
         try:
-            content = read_json(self._sidecar(study.key))
+            content = read_plain_json(self._sidecar(study.key))
             wanted = self._of(study, runs, seeds)
             if not isinstance(content, dict) or any(content.get(key) != value for key, value in wanted.items()):
                 return None
@@ -105,21 +117,24 @@ class Output:
 
         Without `arrays`, only the tables are read, which is all that verdicts need.
         """
-        content = read_json(self._sidecar(key))
-        if not arrays:
-            tables = {name: digest for name, digest in content["files"].items() if name.startswith("tables/")}
-            content = {**content, "files": tables, "part": {**content["part"], "arrays": []}}
-        return self._read(key, content)
+        return self._read(key, read_plain_json(self._sidecar(key)), arrays=arrays)
 
-    def _read(self, key: str, content: Any) -> PartResult:
+    def _read(self, key: str, content: Any, *, arrays: bool = True) -> PartResult:
         try:
-            for name, digest in content["files"].items():
+            part, files = content["part"], content["files"]
+            if not arrays:
+                part = {**part, "arrays": []}
+                files = {name: digest for name, digest in files.items() if name.startswith("tables/")}
+            unlisted = [name for name in _files_of(key, part) if name not in files]
+            if unlisted:
+                raise StoreError(f"{self._sidecar(key)} does not list {unlisted[0]!r}. Run the command again.")
+            for name, digest in files.items():
                 path = self.root / name
                 if not path.resolve().is_relative_to(self.root.resolve()) or not path.is_file():
                     raise StoreError(f"{path} is missing. Run the same `recombine reproduce` command again.")
                 if file_digest(path) != digest:
                     raise StoreError(f"{path} was changed. Run the same `recombine reproduce` command again.")
-            return read_part(key, content["part"], self.root / "tables", self.root / "arrays")
+            return read_part(key, part, self._at("tables"), self._at("arrays"))
         except (KeyError, TypeError, AttributeError, OSError) as error:
             raise StoreError(f"{self._sidecar(key)} cannot be read: {error!r}. Run the command again.") from error
 
@@ -132,12 +147,15 @@ class Output:
         return sorted(path.stem for path in (self.root / "tables").glob("*.json"))
 
     def seeds_of(self, key: str) -> list[int]:
-        """The seeds of a study's saved rows."""
-        return [int(seed) for seed in read_json(self._sidecar(key))["seeds"]]
+        """The seeds of a study's saved rows; none if they cannot be read."""
+        try:
+            return [int(seed) for seed in read_plain_json(self._sidecar(key))["seeds"]]
+        except (KeyError, TypeError, ValueError, OverflowError):  # StoreError is a ValueError
+            return []
 
     def made_by(self, key: str) -> tuple[int, str]:
         """The edition of the statistics and the training code of a study's saved rows."""
-        content = read_json(self._sidecar(key))
+        content = read_plain_json(self._sidecar(key))
         return int(content["edition"]), str(content["training_code"])
 
     def _of(self, study: Study, runs: Mapping[str, str], seeds: Iterable[int]) -> dict[str, Any]:
@@ -145,51 +163,61 @@ class Output:
                 "runs": dict(sorted(runs.items())), "edition": EDITION, "training_code": training_code()}  # fmt: skip
 
     def _sidecar(self, key: str) -> Path:
-        return self.root / "tables" / f"{key}.json"
+        return self._at("tables", f"{key}.json")
 
     def draw(self, study: Study, part: PartResult) -> list[Path]:
         """Draw every figure of a study as PNG and PDF. Figures are kept if neither rows nor code changed."""
-        main = self.root / "figures" / f"{study.key}.json"
+        main = self._at("figures", f"{study.key}.json")
         of = {"rows": file_digest(self._sidecar(study.key)), "code": _drawing_code()}
         with contextlib.suppress(StoreError):  # missing or unreadable: draw again
-            found = read_json(main)
+            found = read_plain_json(main)
             names = found.get("files") if isinstance(found, dict) else None
-            drawn = [self.root / "figures" / Path(str(name)).name for name in names or []]
-            if found == {**of, "files": names} and all(path.is_file() for path in drawn):
-                return drawn
+            if isinstance(names, list) and found == {**of, "files": names}:
+                drawn = [self._at("figures", Path(str(name)).name) for name in names]
+                if all(path.is_file() for path in drawn):
+                    return drawn
         written = self._write_figures(study.plot(part))
-        write_json(main, {**of, "files": [path.name for path in written]})
+        write_json(free_path(main), {**of, "files": [path.name for path in written]})
         return written
 
     def _write_figures(self, figures: Mapping[str, Figure]) -> list[Path]:
         """Write files without dates, so that equal figures give equal files."""
         written = []
         for name, figure in figures.items():
-            formats: dict[str, dict[str, Any]] = {"png": {"dpi": DPI}, "pdf": {"metadata": {"CreationDate": None}}}
+            formats: dict[str, dict[str, Any]] = {
+                "png": {"dpi": DPI},
+                "pdf": {"dpi": None, "metadata": {"CreationDate": None}},
+            }
             for ending, options in formats.items():
-                content = io.BytesIO()
-                figure.savefig(content, format=ending, **options)
+                written.append(self._at("figures") / f"{name}.{ending}")
+                write_figure(figure, free_path(written[-1]), **options)
                 figure.set_layout_engine("none")  # already laid out; repeating it would take most of the time
-                written.append(self.root / "figures" / f"{name}.{ending}")
-                write_bytes(written[-1], content.getvalue())
         return written
 
     def claims(self) -> list[dict[str, Any]]:
         """The content of claims.json; empty if it is missing or unreadable, so that all verdicts are computed again."""
         try:
-            found = read_json(self.root / "claims.json")
+            found = read_plain_json(self.root / "claims.json")
         except StoreError:
             found = []
-        return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+        rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+        return [row for row in rows if isinstance(row.get("claim"), str) and len(row["claim"]) <= MOST_NAME]
 
     def write_claims(self, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Update claims.json with these verdicts, keep those of other claims, and return all of them."""
         from recombine.studies.framework.study import natural
 
-        together = {row["claim"]: dict(row) for row in [*self.claims(), *rows] if "claim" in row}
+        together = {row["claim"]: dict(row) for row in [*self.claims(), *rows]}
         ordered = sorted(together.values(), key=lambda row: natural(row["claim"]))
-        write_json(self.root / "claims.json", ordered)
+        write_json(free_path(self.root / "claims.json"), ordered)
         return ordered
+
+
+def _files_of(key: str, part: Mapping[str, Any]) -> list[str]:
+    """The files that `read_part` reads."""
+    return [f"tables/{key}-{table}.csv" for table in part["tables"]] + [f"arrays/{key}.safetensors"] * bool(
+        part["arrays"]
+    )
 
 
 def _drawing_code() -> str:

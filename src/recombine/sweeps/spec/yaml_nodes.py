@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from recombine.core.errors import InputError
-from recombine.core.limits import check_yaml_nodes, check_yaml_size
+from recombine.core.files import read_named
+from recombine.core.limits import YAML_BYTES, check_yaml_nodes
 
+MOST_NAMED = 100  # problems of an input that are named
 PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
@@ -32,16 +34,15 @@ class Node:
 class Problems:
     """Collects all problems of an input, to report them together."""
 
-    found: list[str] = field(default_factory=list)
+    found: dict[str, None] = field(default_factory=dict)  # in order, each once
 
     def add(self, place: str, text: str) -> None:
-        line = f"{place}: {text}" if place else text
-        if line not in self.found:
-            self.found.append(line)
+        self.found[f"{place}: {text}" if place else text] = None
 
     def raise_if_any(self) -> None:
         if self.found:
-            raise InputError("\n".join(self.found))
+            lines, more = list(self.found)[:MOST_NAMED], len(self.found) - MOST_NAMED
+            raise InputError("\n".join([*lines, f"… and {more} more problems."] if more > 0 else lines))
 
 
 def read_yaml(path: Path, problems: Problems) -> Node | None:
@@ -49,12 +50,11 @@ def read_yaml(path: Path, problems: Problems) -> Node | None:
     import yaml
 
     try:
-        check_yaml_size(path.stat().st_size, str(path))
-        text = path.read_text(encoding="utf-8")
+        text = read_named(path, YAML_BYTES).decode()
     except InputError as error:
         problems.add("", str(error))
         return None
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         problems.add("", f"The specification {path} cannot be read: {error}.")
         return None
     try:
