@@ -209,7 +209,7 @@ def test_a_condition_that_never_holds_is_noted(tmp_path):
 
 
 def test_a_missing_file_is_an_error(tmp_path):
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match=r"none\.yaml is missing"):
         parse([], tmp_path / "none.yaml")
 
 
