@@ -13,14 +13,12 @@ Components with parameters, chosen by `kind` in a configuration, are in a `recom
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from recombine.core import plugins
 from recombine.core.errors import InputError
-from recombine.core.registry import nearest
+from recombine.core.registry import import_members, nearest
 
 T = TypeVar("T")
 
@@ -95,8 +93,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
         """Load all built-in members."""
         home, self._home = self._home, ""
         if home:
-            for module in pkgutil.iter_modules(importlib.import_module(home).__path__, f"{home}."):
-                importlib.import_module(module.name)
+            import_members(home)
             self._members = dict(sorted(self._members.items(), key=self._place))
 
     def _place(self, item: tuple[str, T]) -> tuple[bool, int, str]:

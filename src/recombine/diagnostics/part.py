@@ -110,7 +110,7 @@ class Part(ABC):
         return PageContent(tuple(result.tables)[:1])
 
     def panel(self, result: PartResult, diagnosis: Diagnosis, pack: Packer, most: int) -> Any:
-        """The data from which the page's script draws the panel of this part, with at most `items` items."""
+        """The data from which the page's script draws the panel of this part, with at most `most` items."""
         return None
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recombine.core.errors import InputError
-from recombine.report.labels import distinct_names, flat, told
-from recombine.runs.config import RunConfig
+from recombine.report.labels import distinct_names, told
+from recombine.runs.config import RunConfig, flat
 from recombine.runs.store import StoredRun
 
 FACTS = ("steps", "stopped_early", "seconds", "finished", "device", "threads", "versions", "summary")

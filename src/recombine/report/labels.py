@@ -7,24 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from recombine.runs.config import flat
+
 if TYPE_CHECKING:
     from recombine.report.collect import Model
     from recombine.runs.stored import StoredRun
 
 SAID = ("decoder.kind", "decoder.depth", "decoder.width", "encoding.kind")  # contained in the first words of every name
-
-
-def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration as group.key → value. Groups have one level; deeper mappings stay values."""
-    out: dict[str, Any] = {}
-    for group, content in config.items():
-        if isinstance(content, Mapping):
-            out |= {f"{group}.{key}": value for key, value in content.items()}
-        else:
-            out[group] = content
-    return out
-
-
 LONGEST = 90  # maximum characters of a name in a list
 
 

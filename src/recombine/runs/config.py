@@ -247,6 +247,17 @@ def hash_of(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A nested configuration with dotted keys, two levels deep: groups and their settings."""
+    found: dict[str, Any] = {}
+    for group, content in config.items():
+        if isinstance(content, Mapping):
+            found |= {f"{group}.{key}": value for key, value in content.items()}
+        else:
+            found[group] = content
+    return found
+
+
 def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[str, Any], list[Problem]]:
     """Apply "a.b=value" strings to a nested configuration. Also returns the problems of malformed strings.
 

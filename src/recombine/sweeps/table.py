@@ -14,7 +14,7 @@ import io
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ import numpy as np
 from recombine.core.errors import InputError
 from recombine.core.files import write_bytes, write_text
 from recombine.core.tables import to_csv
+from recombine.runs.config import flat
 from recombine.runs.store import Store
 from recombine.runs.verdicts import stored_verdict
 from recombine.scoring.intervals import bootstrap_interval
@@ -152,17 +153,6 @@ def table(store: Store | str | Path, *, all_settings: bool = False) -> Table:
     flattened = [{**found, **{n: given.get(n) for n in settings}, **run} for run, given, found in rows]
     flattened.sort(key=lambda row: ([_order(row[name]) for name in settings], row["run"]))
     return Table(settings, metrics, flattened, skipped)
-
-
-def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A nested configuration with dotted keys, two levels deep: groups and their settings."""
-    found: dict[str, Any] = {}
-    for group, content in config.items():
-        if isinstance(content, Mapping):
-            found |= {f"{group}.{key}": value for key, value in content.items()}
-        else:
-            found[group] = content
-    return found
 
 
 def _differ(values: Sequence[Any]) -> bool:

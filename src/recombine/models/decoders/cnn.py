@@ -25,13 +25,11 @@ class CNN(Decoder):
     """Transposed convolutions from a 1×1 code up to the image (CNN(d, h) in Liang et al. 2025).
 
     Layer 1 spreads the code over 7×7 pixels (kernel 7). It is followed by `depth` layers: kernel 4, stride 2, which
-    double
-    the side until it reaches that of the image, then kernel 3, stride 1; ReLU after each. A last kernel-3 layer without
-    nonlinearity gives the channels of the image. If the side is not 7·2^k, the result is resized (bilinear).
+    double the side until it reaches that of the image, then kernel 3, stride 1; ReLU after each. A last kernel-3 layer
+    without nonlinearity gives the channels of the image. If the side is not 7·2^k, the result is resized (bilinear).
 
     The transposed convolutions of the paper are replaced by faster equivalents: the first one by a matrix product,
-    those
-    of stride 1 by convolutions. Their initial weights have the same distribution as those of the transposed
+    those of stride 1 by convolutions. Their initial weights have the same distribution as those of the transposed
     convolutions. Activations and weights are channels-last.
 
     Args:
@@ -71,10 +69,8 @@ class CNN(Decoder):
 
     def training_forward(self, code: Float[Tensor, "batch code"]) -> Float[Tensor, "batch *channel row column"]:
         """`forward` with fewer passes over memory. It has first derivatives in reverse mode only."""
-        if code.device.type != "cpu" or torch.is_autocast_enabled(
-            "cpu"
-        ):  # other devices and mixed precision are untested
-            return self(code)
+        if code.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
+            return self(code)  # other devices and mixed precision are untested
         self.check_input(code, (self.shapes.code_size,), "codes")
         first, *others = self.layers
         parts = [*(layer.conv for layer in others), self.out]

@@ -53,8 +53,7 @@ class CoordConv(Decoder):
     """The CoordConv painter (Liu et al. 2018): the code and the pixel's coordinates through 1×1 convolutions.
 
     Channels: width, width, 2·width, 2·width, ReLU after each, then the image. No pixel sees its neighbours, so the
-    network
-    is a function of code and position, and it does not matter how often training lit a pixel.
+    network is a function of code and position, and it does not matter how often training lit a pixel.
 
     Args:
         shapes: The task, or its shapes.

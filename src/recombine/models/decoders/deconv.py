@@ -21,11 +21,10 @@ DOUBLINGS = 2
 class Deconv(Decoder):
     """Linear to a quarter of the image's sides, two stride-2 transposed convolutions, a 3×3 convolution, a sigmoid.
 
-    For 28×28 pixels: linear to 7×7 pixels of `width` channels; transposed convolution (kernel 4, stride 2) to 14×14
-    and `width` channels, batch norm, ReLU; another one to 28×28 and `width` / 2 channels, batch norm, ReLU; 3×3
-    convolution to the image's channels (Liang et al. 2025, rotation study). Sides that are not multiples of 4 are
-    cropped
-    at the end. The sigmoid is part of the output and not a layer.
+    For 28×28 pixels: linear to 7×7 pixels of `width` channels; transposed convolution (kernel 4, stride 2) to 14×14 and
+    `width` channels, batch norm, ReLU; another one to 28×28 and `width` / 2 channels, batch norm, ReLU; 3×3 convolution
+    to the image's channels (Liang et al. 2025, rotation study). Sides that are not multiples of 4 are cropped at the
+    end. The sigmoid is part of the output and not a layer.
 
     Layers before batch norm have no bias: the norm would cancel it, and AdamW would let it drift. With batch norm, the
     output depends on whether the network is in training or in evaluation mode. Trained and loaded networks are in

@@ -21,8 +21,7 @@ class Encoder(Decoder):
     """Image → code: three stride-2 convolutions (32, 64, 128 channels), `width` units, linear to the code.
 
     The last feature map is not averaged over pixels before the linear layer, because that would discard the position to
-    be
-    read out.
+    be read out.
     """
 
     inverse = True

@@ -98,10 +98,8 @@ class FactorRendered(Decoder):
         """The forward pass of several seeds together.
 
         A few channels are too few to keep a convolution busy, and grouped convolutions are slow. The kernels of the
-        seeds
-        are therefore the blocks of one dense kernel over all their channels (the seeds of the first channel, then those
-        of
-        the second, …). The zeros in between cost less.
+        seeds are therefore the blocks of one dense kernel over all their channels (the seeds of the first channel, then
+        those of the second, …). The zeros in between cost less.
         """
         seeds = len(code)
         image = self._draw_stacked(parameters, code)

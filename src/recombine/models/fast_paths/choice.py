@@ -19,8 +19,7 @@ def fast_path(model: nn.Module, method: str) -> Callable[..., Tensor] | None:
     """The method of a network that computes the same as its `forward`, but faster; None if `forward` must be called.
 
     A class offers such methods by listing them in `fast_paths` and storing `parts_of(self)` as `built_parts` at the end
-    of
-    its constructor. They are used if all of the following hold:
+    of its constructor. They are used if all of the following hold:
 
     1. The model has exactly that class. A subclass may compute something else, so it inherits no fast path.
     2. It has the parts that it was built with.

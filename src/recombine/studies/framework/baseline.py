@@ -27,7 +27,6 @@ REMEDY = [  # shared by the studies of forced rendering by data
     "training.kind=recommended",
 ]
 PAPER_RECIPE = ("training.kind=paper",)  # replaces it in the paper profile: batch size 32, constant learning rate 1e-3
-REMEDY_STEPS = 1000  # an epoch of 56 stripes is short, so lengths are in steps, equal for every number of bumps
 
 
 def square(side: int) -> list[str]:

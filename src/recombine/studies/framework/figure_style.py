@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
@@ -124,15 +124,6 @@ def unseen_rows(
     """`picture_rows` of cells that are all held out."""
     places = space.values(torch.from_numpy(cells)).numpy()
     return picture_rows(lines, places, [True] * len(places), note, size=size)
-
-
-def grid_outputs(model: nn.Module, task: Task) -> tuple[Float[Tensor, "cell ..."], Float[Tensor, "cell ..."]]:
-    """The outputs of a decoder for every cell, and the targets."""
-    from recombine.scoring.outputs import render
-
-    parts = [render(model, task, cells) for cells in task.space.chunks()]
-    truth, outputs = (torch.from_numpy(np.concatenate([part[i] for part in parts])) for i in (0, 1))
-    return outputs, truth
 
 
 def by_layer(part: PartResult, prefix: str) -> dict[int, Float[np.ndarray, "..."]]:

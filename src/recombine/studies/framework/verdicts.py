@@ -187,7 +187,7 @@ def judge(claim: Claim, effects: Effects, seeds: Sequence[int], reason: str = ""
 
 def _tested(part: ClaimPart, evidence: Evidence, seeds: Sequence[int], why: str) -> PartVerdict:
     """The part with its p-values before correction; 1 if it cannot be tested."""
-    known, reason = _known(part, evidence, seeds, why)
+    known, reason = _known(evidence, seeds, why)
     left_out = {seed: told for seed, told in evidence.left_out.items() if seed in seeds}
     estimate, low, high, p_for, p_against = _test(part, evidence.fit, list(known.values()))
     if reason:
@@ -222,7 +222,7 @@ def judge_by_intervals(
     why = "; ".join(text for text in (failure, reason) if text)
     parts = []
     for part in claim.parts:
-        known, told = _known(part, effects.get(f"{claim.id}.{part.name}", Evidence()), seeds, why)
+        known, told = _known(effects.get(f"{claim.id}.{part.name}", Evidence()), seeds, why)
         mean, low, high = mean_interval(list(known.values()))
         outcome = Outcome.INCONCLUSIVE if told else _side(part, low, high)
         parts.append(PartVerdict(part, outcome, known, mean, low, high, reason=told))
@@ -240,7 +240,7 @@ def _side(part: ClaimPart, low: float, high: float) -> Outcome:
     return Outcome.REPRODUCED if inside else Outcome.NOT_REPRODUCED if outside else Outcome.INCONCLUSIVE
 
 
-def _known(part: ClaimPart, evidence: Evidence, seeds: Sequence[int], why: str) -> tuple[dict[int, float], str]:
+def _known(evidence: Evidence, seeds: Sequence[int], why: str) -> tuple[dict[int, float], str]:
     """The numbers of the expected seeds, and why they do not suffice; empty if they do."""
     known = {seed: float(v) for seed, v in evidence.values.items() if seed in seeds and math.isfinite(v)}
     left_out = [seed for seed in seeds if seed in evidence.left_out and seed not in known]
