@@ -1,4 +1,4 @@
-"""The definition of a study. Studies are found automatically: every module of this package that has a `STUDY`.
+"""The definition of a study. Built-in studies are the modules of `paper` and `side` that have a `STUDY`.
 
     STUDY = Study(
         key="superpositions", title="OOD outputs against sums of remembered ones", results=("R2",), claims=("C2",),
