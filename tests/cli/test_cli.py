@@ -175,7 +175,7 @@ def test_a_folder_that_may_not_be_entered_ends_with_code_2(tmp_path, monkeypatch
         (["train", "training.examples.single_factor.repeats=1099511627776"], "at most"),
         (["train", "decoder.widht=3"], "did you mean 'decoder.width'?"),
         (["train", "decoder.depth=0"], "greater than or equal to 1"),
-        (["train", "holdout.lo=0", "holdout.hi=27"], "no ID cell is left"),
+        (["train", "holdout.lo=0", "holdout.hi=27"], "there are no ID cells"),
         (["train", "holdout.kind=gap", "holdout.factor=x", "holdout.lo=1", "holdout.hi=2"], "x ∈ {1, 2}"),
         (["train", "scene.factors.x=64", "scene.factors.y=64", "decoder.depth=2"], "Use depth ≥ 4"),
         (["train", "encoding.kind=ramp", "training.examples.single_factor={}"], "presence flag"),
@@ -185,7 +185,7 @@ def test_a_folder_that_may_not_be_entered_ends_with_code_2(tmp_path, monkeypatch
         (["train", "seed=3..1", "decoder.dept=3"], "did you mean 'decoder.depth'?"),
         (["train", "seed=3..1", "decoder.dept=3"], "first..last"),
         (["train", "seed=0..1000000000"], "at most 10000"),
-        (["train", "decoder.kind=mlp", "training.kind=low_rank"], "needs a FactorRenderer"),
+        (["train", "decoder.kind=mlp", "training.kind=low_rank"], "requires a FactorRenderer"),
         (
             [
                 "train",

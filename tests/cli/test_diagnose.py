@@ -103,7 +103,10 @@ def test_parts_are_added_to_what_is_kept(store):
     kept = Store(folder).load(run)
     call("diagnose", run, "--out", folder, "--parts", "errors,superposition,probes")
     verdict = kept.diagnosis.verdict
-    assert "mean squared error: ALL" in call("diagnose", run, "--out", folder, "--parts", "errors").stdout
+    assert (
+        "mean squared error (relative to the variance of the truth): ALL"
+        in call("diagnose", run, "--out", folder, "--parts", "errors").stdout
+    )
     assert kept.diagnosis["probes"].computed
     assert kept.diagnosis.verdict == verdict
     call("diagnose", run, "--out", folder, "--parts", "tuning")

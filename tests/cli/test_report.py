@@ -51,7 +51,7 @@ def test_it_says_how_to_diagnose_or_does_it(run, tmp_path, monkeypatch):
         (["{run}", "-o", "{folder}"], "is a folder"),
         (["{run}", "--out", "{folder}/page.html"], "use -o {folder}/page.html"),
         (["{run}", "-o", "{folder}/file/page.html"], "Could not write"),
-        (["{run}", "--max-mb", "0.01", "-o", "{folder}/page.html"], "more than --max-mb 0.01"),
+        (["{run}", "--max-mb", "0.01", "-o", "{folder}/page.html"], "exceeds --max-mb 0.01"),
     ],
 )
 def test_errors_end_with_code_2(run, tmp_path, words, message):

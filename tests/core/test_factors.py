@@ -269,8 +269,8 @@ def wrong_cell() -> int:
     ("make", "message"),
     [
         (lambda: FactorSpace(), "at least one factor, for example FactorSpace(x=28, y=28). Got none."),
-        (lambda: FactorSpace(x=0), "Factor 'x': a factor's size must be a whole number of values, at least 1. Got 0"),
-        (lambda: FactorSpace(x=True), "size must be a whole number of values, at least 1. Got True instead."),
+        (lambda: FactorSpace(x=0), "Factor 'x': a factor's size must be an integer of at least 1. Got 0"),
+        (lambda: FactorSpace(x=True), "size must be an integer of at least 1. Got True instead."),
         (lambda: Factor("discrete", 3, 0.0, 0.0), "a step above 0. Got low=0.0, step=0.0."),
         (lambda: Factor("discrete", 3, float("nan"), 1.0), "finite low and a step above 0. Got low=nan"),
         (lambda: continuous(1.0, 1.0, 4), "low < high. Got low=1.0, high=1.0."),
@@ -284,7 +284,7 @@ def wrong_cell() -> int:
         ),
         (
             lambda: FactorSpace(x=continuous(0.0, 28.0, 28)).cells(torch.tensor([[28.0]])),
-            "Factor 'x' takes values from 0 up to but without 28. Got 28 instead.",
+            "Factor 'x' takes values from 0 up to but excluding 28. Got 28 instead.",
         ),
         (
             lambda: FactorSpace(x=continuous(0.0, 28.0, 28)).cells(torch.tensor([[float("nan")]])),
@@ -301,8 +301,8 @@ def wrong_cell() -> int:
         (lambda: FactorSpace(c=[1.0, 0.5]), "must be finite and increase. Got [1.0, 0.5]. Sort them, or give labels."),
         (lambda: FactorSpace(c=[0.0, float("nan")]), "must be finite and increase."),
         (lambda: FactorSpace(c=[0, True]), "a factor's values must be a number. Got True"),
-        (lambda: Factor("categorical", 3), "make it with"),
-        (lambda: Factor("cyclic", 3, listed=(1.0, 2.0, 4.0)), "make it with"),
+        (lambda: Factor("categorical", 3), "Create it with"),
+        (lambda: Factor("cyclic", 3, listed=(1.0, 2.0, 4.0)), "Create it with"),
         (lambda: FactorSpace.from_config({"c": {"kind": "categorical", "size": 3}}), "'size'. Missing: labels."),
         (lambda: FactorSpace.from_config({"c": {"kind": "discrete", "values": 3}}), "Got 3."),
         (wrong_cell, "Factor 'colour': There is no value 'gren' (did you mean 'green'?). Values: red, green."),

@@ -117,30 +117,30 @@ def test_the_first_image_of_each_class_is_read(tmp_path, packing):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f: (f / NAMES[0]).unlink(), "lacks MNIST's images: none of train-images-idx3-ubyte, train-images-"),
-        (lambda f: (f / NAMES[1]).unlink(), "lacks MNIST's labels: none of train-labels-idx1-ubyte,"),
-        (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES)[:-1]), "is truncated: its header announces 13×28×28 bytes"),
+        (lambda f: (f / NAMES[0]).unlink(), "contain MNIST's images. None of train-images-idx3-ubyte, train-images-"),
+        (lambda f: (f / NAMES[1]).unlink(), "contain MNIST's labels. None of train-labels-idx1-ubyte,"),
+        (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES)[:-1]), "is truncated: its header declares 13×28×28 bytes"),
         (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES) + b"x"), "has bytes after its last entry"),
-        (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES)[:9]), "is no IDX file of unsigned bytes with 3 dimensions"),
-        (lambda f: (f / NAMES[0]).write_bytes(b""), "it begins with nothing, not 00 00 08 03."),
-        (lambda f: (f / NAMES[0]).write_bytes(b"\x89PNG\r\n\x1a\n" * 99), "it begins with 89 50 4e 47, not 00"),
-        (lambda f: (f / NAMES[1]).write_bytes(idx(IMAGES)), "with 1 dimension: it begins with 00 00 08 03"),
+        (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES)[:9]), "not an IDX file of unsigned bytes with 3 dimensions"),
+        (lambda f: (f / NAMES[0]).write_bytes(b""), "It begins with nothing, not 00 00 08 03."),
+        (lambda f: (f / NAMES[0]).write_bytes(b"\x89PNG\r\n\x1a\n" * 99), "It begins with 89 50 4e 47, not 00"),
+        (lambda f: (f / NAMES[1]).write_bytes(idx(IMAGES)), "with 1 dimension. It begins with 00 00 08 03"),
         (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES[:, :20])), "contains images of 20×28 pixels; expected 28×28"),
         (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES[:9])), "has 9 images, but train-labels-idx1-ubyte has 13"),
-        (lambda f: (f / NAMES[1]).write_bytes(idx(LABELS % 8)), "has no image of class 8, 9; 0 … 9 are needed"),
+        (lambda f: (f / NAMES[1]).write_bytes(idx(LABELS % 8)), "no image of class 8, 9. All classes from 0 to 9 are"),
         (
             lambda f: (f / NAMES[0]).write_bytes(gzip.compress(idx(IMAGES))[:-50]),
             "cannot be read: Compressed file ended before the end-of-stream marker",
         ),
         (
             lambda f: (f / NAMES[0]).write_bytes(gzip.compress(idx(IMAGES))[:200] + b"x" * 4000),
-            "It is damaged or was not fully downloaded",
+            "It is damaged or was not downloaded completely",
         ),
         (
             lambda f: (f / NAMES[0]).write_bytes(bytes([0, 0, 8, 3]) + struct.pack(">3I", 2**31, 28, 28)),
-            "announces 2147483648×28×28 bytes; 1 to 1073741824 are expected",
+            "declares 2147483648×28×28 bytes. Expected 1 to 1073741824",
         ),
-        (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES[:0])), "announces 0×28×28 bytes"),
+        (lambda f: (f / NAMES[0]).write_bytes(idx(IMAGES[:0])), "declares 0×28×28 bytes"),
     ],
 )  # fmt: skip
 def test_other_files_are_refused(mnist, change, message):
@@ -156,7 +156,7 @@ def test_a_folder_that_is_none(tmp_path):
 
 
 def test_a_packed_bomb_does_not_unfold(tmp_path):
-    """A gzip file is read as far as its header announces and one byte more."""
+    """A gzip file is read as far as its header declares and one byte more."""
     (tmp_path / "f").write_bytes(gzip.compress(idx(LABELS) + bytes(10**8)))
     with pytest.raises(InputError, match="has bytes after its last entry"):
         read_idx(tmp_path / "f", 1)
@@ -168,8 +168,8 @@ def test_a_packed_bomb_does_not_unfold(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: RotatedDigit(FactorSpace(x=5, y=5)), "has a factor angle and may have a factor digit. Got x, y."),
-        (lambda: RotatedDigit(FactorSpace(digit=5)), "has a factor angle"),
+        (lambda: RotatedDigit(FactorSpace(x=5, y=5)), "requires a factor 'angle' and may have 'digit'. Got x, y."),
+        (lambda: RotatedDigit(FactorSpace(digit=5)), "requires a factor 'angle'"),
         (lambda: RotatedDigit(FactorSpace(angle=cyclic(180.0, 9))), "wraps around at 360. Got a period of 180."),
         (lambda: RotatedDigit(FactorSpace(angle=9, digit=3)), "one digit for each value of a discrete factor 'digit'"),
         (lambda: RotatedDigit(FactorSpace(angle=9), digits=[1, 2]), "Got digits=[1, 2] for FactorSpace(angle=9)"),
@@ -180,8 +180,8 @@ def test_a_packed_bomb_does_not_unfold(tmp_path):
         (lambda: RotatedDigit(TURN, digits=[10]), "less than 10. Got 10 instead."),
         (lambda: RotatedDigit(TURN, digits=[]), "at least 1 entry"),
         (lambda: RotatedDigit(TURN, images=[]), "one image for each of digits=[4]. Got 0 images."),
-        (lambda: RotatedDigit(TURN, images=["so"]), "An image is 28×28 bytes in base64. Got 'so' (2 signs)."),
-        (lambda: RotatedDigit(TURN, images=["ä" * 1048]), "An image is 28×28 bytes in base64."),
+        (lambda: RotatedDigit(TURN, images=["so"]), "must consist of 28×28 bytes in base64. Got 'so' (2 characters)."),
+        (lambda: RotatedDigit(TURN, images=["ä" * 1048]), "must consist of 28×28 bytes in base64."),
     ],
 )
 def test_bad_input_is_explained(make, message):

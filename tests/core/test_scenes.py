@@ -285,11 +285,14 @@ def test_the_image_is_as_wide_as_the_range_whatever_the_grid(size):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Bump(FactorSpace(x=5)), "A bump has factors x and y, and may have size and brightness. Got x."),
+        (
+            lambda: Bump(FactorSpace(x=5)),
+            "A bump requires the factors x and y and may have size and brightness. Got x.",
+        ),
         (lambda: Stripe(FactorSpace(x=5, y=5, hue=3)), "may have size and brightness. Got x, y, hue."),
         (
             lambda: Bump(FactorSpace(x=5, y=5, size=4)),
-            "Factor 'size' multiplies the bump, so its values must be above 0. Got values from 0; give it a low",
+            "Factor 'size' multiplies the bump, so its values must be above 0. Got values from 0. Set its low",
         ),
         (
             lambda: Bump(FactorSpace(x=5, y=5, brightness=discrete(4, low=0.5, step=0.25))),
@@ -332,6 +335,6 @@ def test_positions_may_be_unequally_spaced():
 
 
 def test_factors_that_leave_the_image_are_refused():
-    with pytest.raises(InputError, match=r"12 pixels do not hold its values 5 … 16"):
+    with pytest.raises(InputError, match=r"values 5 … 16 do not fit into 12 pixels"):
         Bump(FactorSpace(x=discrete(12, low=5.0), y=12))
     assert Bump(FactorSpace(x=discrete(12, low=5.0), y=12), columns=17).output_shape == (12, 17)

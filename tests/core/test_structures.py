@@ -228,11 +228,11 @@ def test_large_batches_are_drawn_in_parts():
         ({"kind": "shapes"}, {"x": 4, "sise": [1, 2]}, "Got sise (did you mean 'size'?)"),
         ({"kind": "shapes"}, {"x": 4, "hue": 3, "colour": ["red"]}, "not both"),
         ({"kind": "shapes", "ground": "blak"}, {"x": 4}, "did you mean 'black'?"),
-        ({"kind": "shapes", "columns": 3}, {"x": 4}, "3 pixels do not hold its values 0 … 3"),
+        ({"kind": "shapes", "columns": 3}, {"x": 4}, "values 0 … 3 do not fit into 3 pixels"),
         ({"kind": "balls"}, {"x": 4, "y": 4}, "named by property and number"),
         ({"kind": "balls"}, {"x1": 4, "y3": 4}, "numbered from 1 without gaps"),
         ({"kind": "square"}, {"x": 4, "hue": 4}, "may have the factors x, y. Got hue"),
-        ({"kind": "arrow"}, {"x": 4}, "has a factor angle"),
+        ({"kind": "arrow"}, {"x": 4}, "requires a factor 'angle'"),
         ({"kind": "arrow"}, {"angle": {"kind": "cyclic", "size": 4}}, "wraps around at 360"),
     ],
 )

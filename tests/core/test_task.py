@@ -50,7 +50,7 @@ def test_unseen_values_are_named_and_allowed_only_when_asked_for():
     with pytest.raises(InputError, match=r"never seen in training: x ∈ \{3, 4\}"):
         Task(scenes.Bump(PLANE), encodings.OneHot(PLANE), gap)
     Task(scenes.Bump(PLANE), encodings.OneHot(PLANE), gap, allow_unseen=True)
-    with pytest.raises(InputError, match="no OOD cell is left"):
+    with pytest.raises(InputError, match="there are no OOD cells"):
         Task(scenes.Bump(PLANE), encodings.OneHot(PLANE), holdouts.mask(PLANE, [0] * 63), allow_unseen=True)
 
 
@@ -91,7 +91,7 @@ def test_arguments_of_the_wrong_sort_are_named():
     assert told.splitlines() == [
         "A task's encoding must be of type Encoding. Got 4 instead.",
         "training must be a recipe or the name of one. Got 3 instead.",
-        "Only hold-outs combine with |, & and ~. Got 3 instead.",
+        "The operators |, & and ~ combine hold-outs only. Got 3 instead.",
         "The first argument of holdout 'centre' must be a FactorSpace. Got 4 instead.",
     ]
 

@@ -230,7 +230,7 @@ def test_pf_of_single_factor_terms_is_one_and_of_memorization_is_counting() -> N
     assert memorized.coefficient([["y", "x"]]) == pytest.approx(20 / 29)
     squared = partial_factorization(np.eye(30), space, weight="square")
     assert squared.cumulative[0] == pytest.approx((25 + 16) / (25 + 16 + 400))
-    with pytest.raises(InputError, match="Not terms"):
+    with pytest.raises(InputError, match="Unknown terms"):
         pure.coefficient([["z"]])
     with pytest.raises(NotComputable, match="does not vary"):
         partial_factorization(np.full((30, 2), 0.1), space)

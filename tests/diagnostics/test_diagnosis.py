@@ -315,14 +315,14 @@ class Bad(nn.Module):
         ({"target": torch.zeros(64, 3)}, "as many numbers per cell as the model's output, 64"),
         (
             {"target": torch.zeros(64, 4, 16), "model": nn.Sequential(network(), nn.Unflatten(1, (16, 4)))},
-            r"shape \(4, 16\) per cell and the model's output \(16, 4\)",
+            r"shape \(4, 16\) per cell, but the model's output has shape \(16, 4\)",
         ),
         ({"model": lambda code: torch.complex(code, code)}, "output is complex"),
         ({"target": lambda v: torch.complex(v, v)}, "target is complex"),
         ({"target": torch.zeros(64, 64, dtype=torch.complex64)}, "real number"),
         ({"target": torch.zeros(63, 64)}, "one row for each of the 64 cells"),
         ({"target": "bump"}, "scene, a function of factor values or an array"),
-        ({"target": lambda v: v[0]}, "target function must turn"),
+        ({"target": lambda v: v[0]}, "target function must map"),
         ({"holdout": rc.holdouts.centre(rc.FactorSpace(x=9, y=9), 3, 5)}, "another space"),
     ],
 )
@@ -339,7 +339,7 @@ def test_misuse_is_refused_and_the_model_left_alone(given, message):
         assert all(m.training and not m._forward_hooks for m in subject.modules())
 
 
-@pytest.mark.parametrize(("given", "message"), [({"layers": [1]}, "by names.*Got 1"),
+@pytest.mark.parametrize(("given", "message"), [({"layers": [1]}, "by name.*Got 1"),
                                                 ({"memory": "1GB"}, "number of bytes.*Got '1GB'")])  # fmt: skip
 def test_wrong_types_are_refused_without_the_type_checker_too(given, message):
     request = rc.DiagnosisRequest()

@@ -78,7 +78,7 @@ def test_draws_that_are_wrong_while_their_mean_is_right_are_noted():
     found = diagnosed(Opposite(), draws=8)
     assert found.verdict.kind is VerdictKind.NOT_LEARNT
     assert found["draws"].rows[-1]["verdict"] == "composes"
-    assert any("their mean composes" in note for note in found.notes)
+    assert any("their mean has the verdict composes" in note for note in found.notes)
     assert not any("stochastic" in note for note in found.notes)
 
 
@@ -96,7 +96,7 @@ def test_draws_that_differ_from_each_other_are_noted_and_the_frequent_kind_is_th
     assert [kind != "composes" for kind in kinds] == first
     assert 0 < sum(first) < 4
     assert found.verdict.kind is VerdictKind.COMPOSES
-    assert any("depends on the draw" in note for note in found.notes)
+    assert any("differs between draws" in note for note in found.notes)
 
 
 def test_a_model_without_noise_is_noted():

@@ -440,7 +440,7 @@ def test_models_without_derivative_are_told_why():
 def test_other_mistakes():
     with pytest.raises(InputError, match="no derivative method 'sideways'"):
         metric_tensor_exact(nn.Linear(2, 2), SPACE, derivative_method="sideways")
-    with pytest.raises(NotComputable, match=r"at least 2 values of every factor\. Got 1 of 'y'"):
+    with pytest.raises(NotComputable, match=r"at least 2 values of every factor\. Got 1 value of 'y'"):
         metric_tensor_finite_difference(nn.Linear(2, 2), rc.FactorSpace(x=3, y=1))
     with pytest.raises(InputError, match=r"Use depth|codes of shape"):
         metric_tensor_exact(rc.decoders.MLP(Shapes(7, (3, 3))), SPACE)

@@ -139,7 +139,7 @@ def test_bad_hold_outs_similarities_and_cells_are_refused() -> None:
         gram_matrices(outputs, space, centre(FactorSpace(x=5, y=6), 2.0, 3.0))
     with pytest.raises(InputError, match="numbered 0 to 29"):
         gram_matrices(outputs, space, centre(space, 2.0, 3.0), cells=torch.tensor([0, 30]))
-    with pytest.raises(InputError, match="no similarity 'overlap'"):
+    with pytest.raises(InputError, match="similarity 'overlap' was not computed"):
         gram_matrices(outputs, space, centre(space, 2.0, 3.0), similarities=["l2"])["overlap"]
 
 

@@ -302,7 +302,7 @@ def test_outputs_that_cannot_be_used(model, message):
 
 
 def test_bad_encodings():
-    with pytest.raises(InputError, match=r"`encode` must turn factor values.*Got list"):
+    with pytest.raises(InputError, match=r"`encode` must map factor values.*Got list"):
         examine(small(), SPACE, lambda values: values.tolist())
     with pytest.raises(InputError, match=r"Got shape \(5, 2\)"):
         examine(small(), SPACE, lambda values: torch.ones(5, 2))

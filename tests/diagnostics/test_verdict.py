@@ -262,7 +262,7 @@ def test_a_draw_of_many_unseen_cells_says_of_how_many(monkeypatch):
     drawn = judged(sums())
     assert (drawn.kind, drawn.unseen_cells, drawn.drawn_from) == (whole.kind, 10, HOLE.n_ood)
     assert drawn.interval[1] > whole.interval[1]  # fewer cells tell less
-    assert f"drawn from {HOLE.n_ood}" in drawn.sentence
+    assert f"sampled from {HOLE.n_ood}" in drawn.sentence
     assert Verdict.from_json(drawn.to_json()).drawn_from == HOLE.n_ood
 
 
@@ -281,7 +281,7 @@ def test_the_sentence_of_several_ways_does_not_deny_one_of_them():
     found = replace(judged(sums()), kind=VerdictKind.FAILS)
     mixed = {CellClass.COPY: 0.45, CellClass.SUM: 0.3, CellClass.OTHER: 0.25}
     assert "in several ways" in sentence(replace(found, unseen=mixed))
-    assert "neither by superposing" in sentence(replace(found, unseen={CellClass.STRENGTH: 1.0}))
+    assert "neither superposes" in sentence(replace(found, unseen={CellClass.STRENGTH: 1.0}))
 
 
 def test_other_scales_are_told_to_the_user():

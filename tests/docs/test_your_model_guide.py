@@ -41,7 +41,7 @@ def test_the_examples_run(small):
     assert painter.layers == ("in", "body.1", "body.3", "out")
     assert embedded.layers == ("in", "head.1", "out")
     assert vae.layers == fixed.layers == ("in", "decoder.1", "out")
-    assert sampler.layers == ("in", "velocity.net.1", *(f"velocity.net.1#{n}" for n in (2, 3, 4)), "out")
+    assert sampler.layers == ("in", "net.1", *(f"net.1#{n}" for n in (2, 3, 4)), "out")
     assert pretrained.layers == ("layers.0", "layers.1", "layers.2")
     for diagnosis in found[1:]:
         assert diagnosis["errors"].computed

@@ -201,7 +201,7 @@ def test_noise_that_a_model_draws_itself_is_fixed_for_each_draw():
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: rc.adapt(lambda code: code), "hides the layers"),
+        (lambda: rc.adapt(lambda code: code), "hides its layers"),
         (lambda: rc.adapt(nn.Linear(1, 1), inputs="labels"), "rc.adapt\\(model, task"),
         (lambda: rc.adapt(nn.Linear(1, 1), TASK, inputs="lables"), "labels"),
         (lambda: rc.adapt(nn.Linear(1, 1), TASK, inputs={"z": "noise"}), "noise=16"),

@@ -410,7 +410,7 @@ def test_deconv_without_norm_and_sigmoid():
     [
         (
             lambda: CNN(Shapes(56, (28, 20)), depth=1),
-            "A CNN of depth 1 reaches a side of 14 pixels, but the image is 28×20. Use depth ≥ 2.",
+            "A CNN of depth 1 produces at most 14×14 pixels, but the image has 28×20. Use depth ≥ 2.",
         ),
         (lambda: CNN(Shapes(56, (100, 100)), depth=3), "Use depth ≥ 4."),
         (lambda: CNN(Shapes(56, (28, 28)), depth=0), "greater than or equal to 1. Got 0 instead."),

@@ -202,9 +202,9 @@ def test_replicated_borders_let_bands_go_on():
         (lambda: FactorRenderer((4,), (5, 6))(torch.tensor([[-1]])), r"Got index -1"),
         (lambda: FactorRenderer((4, 4), (5, 6))(torch.tensor([[1]])), "2 columns, one per factor. Got 1"),
         (lambda: FactorRenderer((4, 4), (5, 6))(torch.zeros(1, 7)), "has 8 entries. Got 7"),
-        (lambda: FactorRenderer((4,), (5, 6), rank=True), "rank must be whole numbers. Got \\[True\\]"),
+        (lambda: FactorRenderer((4,), (5, 6), rank=True), "rank must be integers. Got \\[True\\]"),
         (lambda: Entropy(-1.0), "greater than or equal to 0"),
-        (lambda: Variance(0.1)(nn.Linear(2, 2)), "needs a FactorRenderer"),
+        (lambda: Variance(0.1)(nn.Linear(2, 2)), "requires a FactorRenderer"),
         (lambda: rc.recipe("low_rank", terms={"entropi": {}}), "did you mean 'entropy'"),
         (lambda: rc.recipe("low_rank", terms={"entropy": {"weight": -1.0}}), "greater than or equal to 0"),
     ],
@@ -218,7 +218,7 @@ def test_sizes_may_be_numpys_or_torchs_whole_numbers():
     for sizes in (np.array([4, 3]), torch.tensor([4, 3])):
         assert _whole_numbers(sizes, "factor_sizes") == [4, 3]
     for wrong in (2.5, [2.5], [1, True], "ab", None):
-        with pytest.raises(InputError, match="channels must be whole numbers"):
+        with pytest.raises(InputError, match="channels must be integers"):
             _whole_numbers(wrong, "channels")
 
 

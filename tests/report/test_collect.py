@@ -188,7 +188,7 @@ def test_a_diagnosis_that_contradicts_itself_is_left_out_of_the_page(store):
     outputs = found.models[0].diagnosis["outputs"].arrays
     outputs["truth"] = outputs["truth"][:, 0, 0]
     page = build(found, models=3)
-    assert len([note for note in page.notes if "contradicts itself" in note]) == 1
+    assert len([note for note in page.notes if "is inconsistent" in note]) == 1
     assert found.models[0].name in page.notes[-1]
 
 

@@ -80,7 +80,7 @@ def test_sizes_add_up_and_too_large_a_page_says_what_to_drop(runs, tmp_path):
     page = build(collected)
     assert sum(page.sizes.values()) == len(page.html.encode())
     path = tmp_path / "page.html"
-    with pytest.raises(InputError, match=r"more than --max-mb 0\.1(.|\n)*--no-kernel saves(.|\n)*--units 0 saves"):
+    with pytest.raises(InputError, match=r"exceeds --max-mb 0\.1(.|\n)*--no-kernel saves(.|\n)*--units 0 saves"):
         write_report(collected, path, max_mb=0.1)
     assert not path.exists()
     small = build(collected, kernel=False, units=0)

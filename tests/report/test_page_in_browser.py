@@ -316,7 +316,7 @@ def test_one_factor_is_a_strip(visit, tmp_path):
     page.locator("#plane").focus()
     page.keyboard.press("Shift+ArrowLeft")
     assert page.locator("#place").inner_text() == "angle = 330"  # a cyclic factor goes round: 4 − 5 = 11 steps of 30
-    assert "Tuning needs at least two factors" in page.locator("#inside .gap").last.inner_text()
+    assert "Tuning requires at least two factors" in page.locator("#inside .gap").last.inner_text()
 
 
 def test_different_factor_spaces_are_groups(visit, tmp_path, runs):

@@ -150,7 +150,7 @@ def test_all_errors_come_at_once_with_the_nearest_names():
                 "Unknown: 'sise' (did you mean 'size'?), 'hue'. Missing: size.",
                 "Factor 'y': a factor must be a number of values",
                 "Factor 'z': a factor must be a number of values",
-                "Factor 'w': a factor's size must be a whole number of values, at least 1. Got 0",
+                "Factor 'w': a factor's size must be an integer of at least 1. Got 0",
                 "Example: scene.factors.x=32",
             ],
         ),
@@ -176,12 +176,12 @@ def test_every_mistake_is_told_by_name(words, parts):
         (["encoding.width=NaN"], "finite"),
         (["encoding.width=1e155"], "less than or equal to 1000000000. Got 1e.155"),
         (["scene.sigma=1e155"], "less than or equal to 1000000000. Got 1e.155"),
-        (["scene.factors.x=0"], "size must be a whole number"),
+        (["scene.factors.x=0"], "size must be an integer"),
         (["scene.factors=7"], "scene.factors is invalid"),
-        (["seed.kind=paper"], "seed must be a whole number"),
-        (["decoder=7"], "decoder must be a group of keys"),
+        (["seed.kind=paper"], "seed must be an integer"),
+        (["decoder=7"], "decoder must be a group of settings"),
         (["decoder.kind=7"], "no decoder of kind 7"),
-        (["seed=1.5"], "seed must be a whole number"),
+        (["seed=1.5"], "seed must be an integer"),
         (["training.steps=0"], "greater than or equal to 1"),
     ],
 )
@@ -193,10 +193,10 @@ def test_wrong_values_are_errors(words, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["holdout.hi=40"], r"hi=40 lies outside factor 'x', whose values go from 0 to 27"),
+        (["holdout.hi=40"], r"hi=40 lies outside the range of factor 'x', whose values range from 0 to 27"),
         (["holdout.lo=20", "holdout.hi=10"], "lo ≤ hi"),
-        (["holdout.lo=0", "holdout.hi=27"], "no ID cell is left"),
-        (["holdout.kind=orthotopic", "holdout.c=2"], "no OOD cell is left"),
+        (["holdout.lo=0", "holdout.hi=27"], "there are no ID cells"),
+        (["holdout.kind=orthotopic", "holdout.c=2"], "there are no OOD cells"),
         (["holdout.kind=gap", "holdout.factor=x", "holdout.lo=3", "holdout.hi=4"], r"x ∈ \{3, 4\}.*allow_unseen"),
     ],
 )
@@ -208,19 +208,19 @@ def test_hold_outs_that_leave_nothing_to_learn_or_test_are_errors(words, message
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["encoding.width=1e9"], r"encoding Bump\(width=.*\) does not suit factor 'x': its values 0 and 1 have"),
+        (["encoding.width=1e9"], r"encoding Bump\(width=.*\) does not work for factor 'x': its values 0 and 1 have"),
         (
             ["encoding.kind=positional", "encoding.base=1e-300"],
-            r"encoding Positional\(.*base=1e-300\) does not suit factor 'x': the code of its value 0 is not",
+            r"encoding Positional\(.*base=1e-300\) does not work for factor 'x': the code of its value 0 is not",
         ),
         (
             ["encoding.kind=mixed", 'encoding.factors={"x":{"kind":"ramp"},"y":{"kind":"bump","width":1e8}}'],
-            r"encoding Mixed\(.*\) does not suit factor 'y': its values 0 and 1 have",
+            r"encoding Mixed\(.*\) does not work for factor 'y': its values 0 and 1 have",
         ),
         (
             ["scene.columns=100", 'scene.factors.x={"kind":"discrete","size":40,"low":2,"step":1e-9}', "holdout.lo=2",
              "holdout.hi=2", 'holdout.factors=["y"]'],
-            "does not suit factor 'x': its values 2 and 2 have the same code",
+            "does not work for factor 'x': its values 2 and 2 have the same code",
         ),
     ],
 )  # fmt: skip

@@ -98,7 +98,7 @@ def test_a_changed_file_is_another_run(place, tmp_path):
     [run] = store.train([RunConfig.parse(words(place))])
     np.save(place / "images.npy", layouts.noise((24, 5, 5, 3), seed=1))
     forget()
-    with pytest.raises(InputError, match="changed since its checksum was recorded"):
+    with pytest.raises(InputError, match="changed after its checksum was recorded"):
         store.load(run.id).task  # noqa: B018
     assert RunConfig.parse(words(place)).hash != run.config.hash
 

@@ -146,7 +146,7 @@ def test_a_run_json_that_lacks_a_key_is_refused_whatever_its_digest(store, key):
     facts = json.loads(path.read_text())
     del facts["digest"], facts[key]
     path.write_text(json.dumps({**facts, "digest": run_digest(facts)}))
-    with pytest.raises(StoreError, match=f"lacks {key}"):
+    with pytest.raises(StoreError, match=f"Missing entries: {key}"):
         store.load(tiny().hash)
     assert store.list()[0].status.damaged
 
@@ -192,10 +192,12 @@ def test_only_runs_are_deleted(store):
     foreign = store.root / ("e" * 16)
     foreign.mkdir()
     (foreign / "config.json").write_text('{"_name_or_path": "another program"}')
-    with pytest.raises(StoreError, match=r"no config\.json of a run"):
+    with pytest.raises(StoreError, match=r"no config\.json"):
         store.remove("e" * 16)
     (store.directory(tiny()) / "precious.txt").write_text("mine")
-    with pytest.raises(StoreError, match=r"contains precious\.txt, which no run writes, so it was not deleted"):
+    with pytest.raises(
+        StoreError, match=r"contains precious\.txt, which recombine did not write, so it was not deleted"
+    ):
         store.remove(tiny().hash)
     (store.directory(tiny()) / "precious.txt").unlink()
     (store.root / ("d" * 16)).symlink_to(store.directory(tiny()))
@@ -209,11 +211,11 @@ def test_only_runs_are_deleted(store):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"model/thesis.tex": ""}, "thesis.tex, which no run writes"),
-        ({"model/config.json": "{}"}, "no config.json of a run"),
-        ({"config.json": "[1]"}, "no config.json of a run"),
-        ({"config.json": "{}", "diagnosis/notes/mine.json": "{}"}, "which no run writes"),
-        ({"config.json": "{}", ".new/mine": ""}, "which no run writes"),
+        ({"model/thesis.tex": ""}, "thesis.tex, which recombine did not write"),
+        ({"model/config.json": "{}"}, "no config.json"),
+        ({"config.json": "[1]"}, "no config.json"),
+        ({"config.json": "{}", "diagnosis/notes/mine.json": "{}"}, "which recombine did not write"),
+        ({"config.json": "{}", ".new/mine": ""}, "which recombine did not write"),
     ],
 )
 def test_directories_that_may_hold_anything_else_are_not_deleted(store, files, message):

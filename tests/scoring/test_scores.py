@@ -277,7 +277,7 @@ def test_drawn_cells_are_seeded_and_split():
         ("", "has 0 rows, but the grid has 168 cells."),
         ("x,y,mse\n" + "1,2,3\n" * 168, "it lacks split"),
         ("x,split,mse\n" + "1,id,3\n" * 168, "it lacks y"),
-        ("x,y,split,mse\n" + "1,2,id,3\n" * 167 + "1,2,id,x\n", "mse holds text"),
+        ("x,y,split,mse\n" + "1,2,id,3\n" * 167 + "1,2,id,x\n", "mse contains text"),
         ("x,y,split,mse\n1,2\n", "rows differ in length"),
         ("x,y,split,mse\n" + "1,2,odd,3\n" * 168, "a split must be id, ood or unavailable, not odd"),
     ],

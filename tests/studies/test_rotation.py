@@ -134,5 +134,5 @@ def test_damaged_digits_are_an_error_of_the_command(tmp_path):
     words = ["reproduce", "R12", "--profile", "smoke", "--out", str(tmp_path / "o"), "--mnist", str(tmp_path)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2
-    assert "is no IDX file of unsigned bytes" in done.output
+    assert "is not an IDX file of unsigned bytes" in done.output
     assert not (tmp_path / "o").exists()

@@ -191,7 +191,7 @@ def test_how_many_fit_depends_on_what_they_need():
         (lambda: Processes(None, Needs(gpus=1), gpus=[]), "Omit --gpus"),
         (lambda: Needs(cpus=0), "from 0.01 to"),
         (lambda: Needs(cpus=1e9), "from 0.01 to 100000 CPUs"),
-        (lambda: Needs(gpus=1.5), "a fraction of one or a whole number"),
+        (lambda: Needs(gpus=1.5), "an integer or a fraction below 1"),
         (lambda: start_engine("procesess", EngineOptions()), "did you mean 'processes'"),
         (lambda: start_engine("processes", EngineOptions(workers=0)), "must be at least 1"),
         (lambda: start_engine("processes", EngineOptions(address="auto")), "are only for cluster engines"),

@@ -104,7 +104,7 @@ def test_kinds_that_no_plug_in_registered_are_refused_before_workers_start(slope
     try:
         configs = sweeps.parse(WORDS).configs
         assert configs[0].plugins == {"__main__": ""}
-        with pytest.raises(PluginError, match="Put them into a file"):
+        with pytest.raises(PluginError, match="Move them into a file"):
             sweeps.run(configs, tmp_path / "runs", engine="processes", device="cpu", quiet=True)
         result = sweeps.run(configs, tmp_path / "runs", engine="in-process", device="cpu", quiet=True)
         assert len(result.finished) == 2

@@ -64,7 +64,7 @@ def test_of_several_words_for_one_key_the_last_counts():
 def test_duplicates_are_merged_and_said_so():
     sweep = parse([*SMALL, "seed=0,1,0", "decoder.kind=mlp"])
     assert seen(sweep, "seed") == [(0,), (1,)]
-    assert sweep.notes == ["1 of 3 runs were given more than once; each counts once."]
+    assert sweep.notes == ["1 of 3 runs were given more than once. Each is trained once."]
 
 
 def test_a_file_with_all_parts(tmp_path):
@@ -149,7 +149,7 @@ seed: 1
     told = str(caught.value)
     for part in ("line 3, column 23: There is no decoder of kind 'cnm'",
                  "line 4, column 19: Unknown parameter 'decoder.widht' of decoder 'mlp' (did you mean",
-                 "line 5, column 13: seed must be a whole number"):  # fmt: skip
+                 "line 5, column 13: seed must be an integer"):  # fmt: skip
         assert part in told
 
 
@@ -192,7 +192,7 @@ def test_a_file_runs_no_code(tmp_path):
         (["decoder.depth="], "'decoder.depth=': decoder.depth has an empty value"),
         (["decoder.depth=2,x", "encoding.kind=bmp"], "'decoder.depth=2,x': The 'decoder.depth' parameter"),
         (["decoder.depth=2,x", "encoding.kind=bmp"], "'encoding.kind=bmp': There is no encoding of kind 'bmp'"),
-        (["decoder.kind=mlp", "training.kind=low_rank"], "needs a FactorRenderer"),
+        (["decoder.kind=mlp", "training.kind=low_rank"], "requires a FactorRenderer"),
         (["decoder.width=1000000000"], "must be at most"),
         (["decoder.kind=mlp", "decoder.width=900000"], "would need"),
     ],
@@ -228,7 +228,7 @@ def test_wrong_values_are_told_beside_wrong_parts(tmp_path):
 
 def test_a_word_that_hides_another_is_noted():
     found = parse([*SMALL, "seed=1", "seed=2,3"])
-    assert found.notes == ["seed was given several times; the last one counts."]
+    assert found.notes == ["seed was given several times. The last value is used."]
 
 
 def test_runs_that_are_excluded_count_for_the_limit(tmp_path, monkeypatch):

@@ -49,7 +49,7 @@ def test_operators_at_the_identity_cost_nothing_and_have_a_finite_gradient():
 
 
 def test_a_model_without_a_composer_is_refused():
-    with pytest.raises(InputError, match=r"needs a FactorComposer in the model, for example decoder\.kind=composed"):
+    with pytest.raises(InputError, match=r"requires a FactorComposer in the model, for example decoder\.kind=composed"):
         Composition()(nn.Linear(2, 2))
 
 

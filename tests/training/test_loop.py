@@ -313,9 +313,9 @@ def test_a_term_without_a_name_is_refused():
 def test_seeds_that_are_none_are_refused(task):
     model = rc.decoders.MLP(task, width=8)
     for seed in (1.5, -1, "a", True, 2**64, None):
-        with pytest.raises(InputError, match="A seed is a whole number"):
+        with pytest.raises(InputError, match="A seed must be an integer"):
             check_seed(seed)
-    with pytest.raises(InputError, match="A seed is a whole number"):
+    with pytest.raises(InputError, match="A seed must be an integer"):
         rc.train(model, task, seed=-1, training=fast(steps=1))
     with pytest.raises(InputError, match=r"2 seeds need 2 checkpoint files. Got 1"):
         rc.train_seeds(model, task, [0, 1], training=fast(steps=1), checkpoints=["only one"])
@@ -476,7 +476,7 @@ def test_a_decoder_for_another_task_is_an_error(task):
 
 
 def test_a_device_that_is_not_there_is_an_error(task):
-    with pytest.raises(InputError, match=r"no device 'cuda:99' here. Devices: auto, cpu"):
+    with pytest.raises(InputError, match=r"no device 'cuda:99' on this machine. Devices: auto, cpu"):
         rc.train(rc.decoders.MLP(task), task, device="cuda:99")
 
 

@@ -58,7 +58,7 @@ def test_the_recommended_rendering_recipe_is_the_papers_with_decay_and_without_e
 
 def test_a_loss_term_is_of_the_kind_it_is_named_by():
     assert recipe("low_rank", terms={"entropy": {"kind": "entropy"}}).terms["entropy"]["weight"] == 0.1
-    with pytest.raises(InputError, match=r"The kind of the term 'entropy' is its name\. Got kind 'variance'"):
+    with pytest.raises(InputError, match=r"The name of the term 'entropy' is its kind\. Got kind 'variance'"):
         recipe("low_rank", terms={"entropy": {"kind": "variance"}})
 
 

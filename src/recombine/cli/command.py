@@ -92,11 +92,14 @@ def reported(as_json: bool) -> Iterator[None]:
 
         if not ran_out_of_memory(error):
             raise
-        message, code = f"Out of memory. Choose smaller sizes. ({error})", 2
+        message, code = f"Out of memory. Reduce the size of the task, the network or the batch. ({error})", 2
     except OSError as error:  # a file or folder without permission
         if error.filename is None:
             raise
-        message, code = f"Cannot use {error.filename}: {error.strerror}. Check its permissions or choose another.", 2
+        message, code = (
+            f"Cannot use {error.filename}: {error.strerror}. Check its permissions or choose another path.",
+            2,
+        )
     else:
         return
     output.say(f"error: {message}", err=True)

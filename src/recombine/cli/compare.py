@@ -30,22 +30,26 @@ def register(app: typer.Typer) -> None:
 
 @command
 def compare(
-    suite: Annotated[str, typer.Option("--suite", help="mini (to try it), small or full.")] = "small",
-    remedies: Annotated[str, typer.Option("--remedies", help="Comma-separated names; default: the suite's.")] = "",
-    scenes: Annotated[
-        str, typer.Option("--scenes", help="Comma-separated names of scenes; default: the suite's.")
+    suite: Annotated[str, typer.Option("--suite", help="Suite: mini (for a quick trial), small or full.")] = "small",
+    remedies: Annotated[
+        str, typer.Option("--remedies", help="Comma-separated remedies; default: those of the suite.")
     ] = "",
+    scenes: Annotated[str, typer.Option("--scenes", help="Comma-separated scenes; default: those of the suite.")] = "",
     splits: Annotated[
-        str, typer.Option("--splits", help="Comma-separated: random, comb, diagonal, connected, range.")
+        str, typer.Option("--splits", help="Comma-separated splits: random, comb, diagonal, connected, range.")
     ] = "",
-    seeds: Annotated[int | None, typer.Option("--seeds", help="Number of seeds; default: the suite's.", min=1)] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="Number of seeds; default: that of the suite.", min=1)
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for rows, tables, figures and runs.")] = Path("comparison"),
     engine: Engine = "processes",
     address: Address = None,
     device: Device = "auto",
     max_parallel: MaxParallel = None,
     any_version: AnyVersion = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every remedy and estimate the time.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check every remedy and estimate the time, without training.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Train every remedy on every scene and split, with the same budget and the same number of tuning trials.
@@ -123,9 +127,9 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
         show_json(plan.to_json())
         return
     for row in plan.left_out:
-        say(f"left out: {row['remedy']} on {row['scene']}, {row['split']}: {row['reason']}")
+        say(f"skipped: {row['remedy']} on {row['scene']}, {row['split']}: {row['reason']}")
     say(
-        f"{len(plan.entries)} combinations of remedy, scene and split, {len(plan.left_out)} left out. {plan.trials} "
+        f"{len(plan.entries)} combinations of remedy, scene and split, {len(plan.left_out)} skipped. {plan.trials} "
         f"trials and {plan.finals} runs, {plan.stored} of them already stored. Training the rest on {plan.workers} "
         f"workers takes about {clock(plan.seconds)}."
     )

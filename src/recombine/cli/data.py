@@ -80,7 +80,8 @@ def unpack_file(
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Unpack a compressed data set into a file that is read from disk row by row. It takes the size of all pictures.
+    """Unpack a compressed data set into a file that is read from disk row by row.
+    The file is as large as all pictures together.
 
     \b
     Example:
@@ -95,7 +96,7 @@ def unpack_file(
     if as_json:
         show_json({"images": str(pictures), "labels": str(labels), "data": data})
         return
-    say(f"The pictures are in {pictures}, their labels in {labels}. Train on them with scene.kind=images and")
+    say(f"Wrote the pictures to {pictures} and their labels to {labels}. To train on them, set scene.kind=images and")
     say(f"  scene.data.kind=arrays scene.data.images={pictures} scene.data.labels={labels}")
 
 
@@ -154,7 +155,7 @@ def _cells_line(facts: dict[str, Any]) -> str:
     if facts["test_pictures"] is not None:
         split = (
             f" The data set defines a split with {facts['test_pictures']} test pictures. holdout.kind=data "
-            f"holds out the {facts['held_out_cells']} cells that appear only there."
+            f"holds out the {facts['held_out_cells']} cells that occur only in the test pictures."
         )
     return f"{facts['cells']} cells{missing}, {each}.{split}"
 

@@ -46,9 +46,10 @@ def show_demo(
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Train a decoder that fails, one that stripes fix and one whose factors act on each other.
+    """Show the failure on unseen pairs and two remedies.
 
-    Draws them and writes a page about them, which takes about two minutes.
+    Trains three decoders: one on bumps, one on bumps and stripes, and one whose factors act on each other. Then draws a
+    figure and writes an interactive page. Takes about two minutes.
 
     \b
     Example:

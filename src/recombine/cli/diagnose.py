@@ -32,32 +32,33 @@ def register(app: typer.Typer) -> None:
 @command
 def diagnose(
     what: Annotated[
-        str, typer.Argument(metavar="RUN|FILE.py:FUNCTION", help="A run's id, or a function that returns a model.")
+        str, typer.Argument(metavar="RUN|FILE.py:FUNCTION", help="Id of a run, or a function that returns a model.")
     ],
     out: Out = Path("runs"),
     layers: Annotated[
         list[str] | None,
-        typer.Option("--layers", help='Comma-separated names or patterns, e.g. "layers.*.act".'),
+        typer.Option("--layers", help='Comma-separated layers or patterns, e.g. "layers.*.act"; default: all.'),
     ] = None,
     parts: Annotated[
         list[str] | None, typer.Option("--parts", help="Comma-separated parts to compute; default: all.")
     ] = None,
     geometry: Annotated[str, typer.Option("--geometry", help='"exact", "finite difference", or both.')] = "exact",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of all random draws.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.")] = 0,
     budget: Budget = None,
-    draws: Annotated[int, typer.Option("--draws", help="Number of noise samples of a generative model.")] = 1,
-    save: Annotated[Path | None, typer.Option("--save", help="Folder in which to save the tables and arrays.")] = None,
+    draws: Annotated[int, typer.Option("--draws", help="Number of samples to draw from a generative model.")] = 1,
+    save: Annotated[Path | None, typer.Option("--save", help="Save the tables and arrays in this folder.")] = None,
     figures: Annotated[
-        Path | None, typer.Option("--figures", help="Folder in which to save a figure of every part.")
+        Path | None, typer.Option("--figures", help="Save a figure of every part in this folder.")
     ] = None,
     cells: Cells = None,
     as_json: Json = False,
 ) -> None:
     """Find out what a model does with unseen combinations.
 
-    The verdict says how it fails, and the parts show where in the network. The diagnosis of a run is also stored in its
-    folder. FILE.py:FUNCTION imports the file and calls the function, so its code is executed. The function returns a
-    dict (or an object) with model and space, and optionally encode, holdout, target and output.
+    The verdict describes how the model fails, and the parts show where in the network it fails. The diagnosis of a run
+    is also stored in the folder of the run. FILE.py:FUNCTION imports the file, which executes its code, and calls the
+    function. The function returns a dict or an object with model and space, and optionally encode, holdout, target and
+    output.
 
     \b
     Examples:
@@ -91,7 +92,7 @@ def _check_folders(folders: dict[str, Path | None]) -> None:
             nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
             if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
                 what = "is not writable" if nearest.is_dir() else "is a file"
-                raise InputError(f"{option} must be a writable folder, but {nearest} {what}. Choose another.")
+                raise InputError(f"{option} must be a writable folder, but {nearest} {what}. Choose another folder.")
 
 
 def _run(run: str, out: Path, options: dict[str, Any], *, keep: bool | None) -> Diagnosis:

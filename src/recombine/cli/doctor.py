@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def doctor(out: Out = Path("runs"), as_json: Json = False) -> None:
     """Print versions, devices and missing packages.
 
-    Also prints the number of threads, the state of a run store, and the packages that each extra is missing.
+    Also prints the number of threads, the states of the runs in a store, and the packages missing from each extra.
 
     \b
     Example:

@@ -10,28 +10,28 @@ import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder of the run store.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps.")]
+Device = Annotated[str, typer.Option("--device", help="Device: auto, cpu, cuda, cuda:N or mps.")]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check everything and print what would happen, without doing it.")
+    bool, typer.Option("--dry-run", help="Check the input and print what would be done, without doing it.")
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="Short for seed=N.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Same as seed=N.")]
 Engine = Annotated[
-    str, typer.Option("--engine", help="Where jobs run: in-process, processes, ray, or an engine of a plug-in.")
+    str, typer.Option("--engine", help="Where jobs run: in-process, processes, ray, or an engine from a plug-in.")
 ]
 Address = Annotated[
     str | None,
-    typer.Option("--address", help="Address of the Ray cluster: auto, HOST:PORT, or local to start one here."),
+    typer.Option(
+        "--address", help="Address of the Ray cluster: auto, HOST:PORT, or local to start one on this machine."
+    ),
 ]
 MaxParallel = Annotated[
     int | None, typer.Option("--max-parallel", help="Maximum number of jobs at a time; default: as many as fit.")
 ]
-AnyVersion = Annotated[bool, typer.Option("--any-version", help="Also add to a folder with runs of other versions.")]
+AnyVersion = Annotated[bool, typer.Option("--any-version", help="Allow a folder that contains runs of other versions.")]
 Budget = Annotated[
-    float | None, typer.Option("--budget", help="Approximate CPU seconds for the searches of one diagnostic part.")
+    float | None, typer.Option("--budget", help="Approximate CPU seconds that each diagnostic part may search.")
 ]
-Cells = Annotated[
-    list[str] | None, typer.Option("--cells", help="Comma-separated OOD cells whose pictures a diagnosis keeps.")
-]
+Cells = Annotated[list[str] | None, typer.Option("--cells", help="Comma-separated OOD cells whose pictures to store.")]
 SweepFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the sweep (its --out).")]
 
 

@@ -29,12 +29,12 @@ def report(
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="HTML file to write.")] = Path("report.html"),
-    runs: Annotated[Path, typer.Option("--out", help="Run store in which to look up ids.")] = Path("runs"),
+    runs: Annotated[Path, typer.Option("--out", help="Run store that contains the ids.")] = Path("runs"),
     diagnose: Annotated[bool, typer.Option("--diagnose", help="Diagnose runs that have no diagnosis yet.")] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     max_mb: Annotated[float, typer.Option("--max-mb", help="Maximum size of the page in MB.", min=0.0)] = 20.0,
     models: Annotated[
-        int, typer.Option("--models", help="Maximum number of models of a store in the explorer.", min=0)
+        int, typer.Option("--models", help="Maximum number of models per store in the explorer.", min=0)
     ] = 5,
     units: Annotated[
         int, typer.Option("--units", help="Maximum number of units per layer in the unit browser.", min=0)
@@ -45,8 +45,8 @@ def report(
 ) -> None:
     """Write one self-contained HTML page about runs.
 
-    Pick an unseen combination and see what each network makes of it. The page works offline in any browser. NAME=PATH
-    sets the name of a model.
+    On the page you pick an unseen combination and compare the outputs of all networks. The page works offline in any
+    browser. NAME=PATH sets the name of a model.
 
     \b
     Examples:

@@ -33,11 +33,11 @@ def reproduce(
     out: Annotated[Path, typer.Option("--out", help="Folder for figures, tables, verdicts and runs.")] = Path(
         "reproduction"
     ),
-    profile: Annotated[str, typer.Option("--profile", help="quick, standard or paper.")] = "quick",
+    profile: Annotated[str, typer.Option("--profile", help="Profile: quick, standard or paper.")] = "quick",
     only: Annotated[
         list[str] | None, typer.Option("--only", help="Comma-separated results and claims, like the arguments.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", help="Number of seeds; default: the profile's.")] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", help="Number of seeds; default: that of the profile.")] = None,
     mnist: Annotated[
         Path | None, typer.Option("--mnist", help="Folder with MNIST's IDX files, for digits that are not built in.")
     ] = None,
@@ -51,8 +51,8 @@ def reproduce(
 ) -> None:
     """Reproduce the paper's results and test its claims.
 
-    Results are figures and tables. Claims are tested with intervals over seeds. Finished runs are kept, so the same
-    command resumes an interrupted reproduction. Exits with code 1 if a run or a study failed.
+    A result consists of figures and tables. A claim is tested with an interval over seeds. Finished runs are kept, so
+    the same command resumes an interrupted reproduction. Exits with code 1 if a run or a study failed.
 
     \b
     Examples:
@@ -131,7 +131,7 @@ def _show(report: Report) -> None:
     )
     if report.lacking:
         say(
-            f"Partial: {len(report.lacking)} studies do not have all runs of the profile: "
+            f"Partial: {len(report.lacking)} studies are missing runs of the profile: "
             + ", ".join(f"{study} ({what})" for study, what in report.lacking.items())
         )
     for name, why in report.failed.items():

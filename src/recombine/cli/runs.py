@@ -135,7 +135,7 @@ def show_plan(store: Store, configs: list[RunConfig], as_json: bool, *, force: b
         show_json([{"run": c.hash, "seed": c.seed, "status": plans[c], "found": found[c].to_json(),
                     "config": c.to_dict()} for c in configs])  # fmt: skip
         return
-    show_table([{"run": c.hash, "status": told(plans[c], found[c]), **headline(c.to_dict())} for c in configs],
+    show_table([{"run": c.hash, "status": describe_plan(plans[c], found[c]), **headline(c.to_dict())} for c in configs],
                ["run", "status", "decoder", "encoding", "holdout", "seed"])  # fmt: skip
     damaged = {c.hash: found[c].reason for c in configs if found[c].damaged}
     for line in damage_lines(store.root, damaged, write=False):
@@ -165,7 +165,7 @@ def short(status: RunStatus) -> str:
     return status.state.value if status.damaged else str(status)
 
 
-def told(plan: Planned, status: RunStatus) -> str:
+def describe_plan(plan: Planned, status: RunStatus) -> str:
     """Describe a plan, with the status of the run where it adds information."""
     detail = short(status)
     return plan.value if detail in (plan.value, "not started") else f"{plan} ({detail})"

@@ -38,9 +38,9 @@ def train(
 ) -> None:
     """Train a decoder and score it.
 
-    A finished run is only shown. The groups of settings are scene, encoding, holdout, decoder and training, each with a
-    kind; seed stands alone. Several seeds (seed=0,1,2 or seed=0..7) give one run each and train together where that is
-    faster. Ctrl-C saves the state, and the same command resumes training.
+    Settings belong to the groups scene, encoding, holdout, decoder and training, each of which has a kind. Several
+    seeds (seed=0,1,2 or seed=0..7) give one run each and train together where that is faster. Ctrl-C saves the state,
+    and the same command resumes training. If the run is already finished, the command only shows it.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def train(
     base = read_config(config) if config else {}
     given = [*(overrides or []), *([] if seed is None else [f"seed={seed}"])]
     words = [word for word in given if not word.startswith("seed=")]
-    with all_told(lambda: RunConfig.parse(words, base)):
+    with join_input_errors(lambda: RunConfig.parse(words, base)):
         seeds = seeds_of(given)
     configs = [RunConfig.parse([*words, *s], base) for s in seeds]
     configs[0].check()
@@ -87,7 +87,7 @@ def seeds_of(words: list[str]) -> list[list[str]]:
 
 
 @contextlib.contextmanager
-def all_told(check: Callable[[], object]) -> Iterator[None]:
+def join_input_errors(check: Callable[[], object]) -> Iterator[None]:
     """If an input error is raised inside, raise it joined with the one that `check` raises, if any."""
     from recombine.core.errors import InputError
 

@@ -65,7 +65,7 @@ class Catalogue(Mapping[str, T], Generic[T]):
         self._complete()
         if name not in self._members:
             raise InputError(
-                f"There is no {self.name} {name!r}{nearest(name, self._members)}. There are: "
+                f"There is no {self.name} {name!r}{nearest(name, self._members)}. Available: "
                 f"{', '.join(self._members)}.",
                 self.name,
             )

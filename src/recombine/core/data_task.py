@@ -30,8 +30,8 @@ def dataset_of(images: Any, labels: Any, factors: Any, keep: Any, split: Any, **
         wrong = [name for name, path in paths.items() if path is not None and not isinstance(path, str | Path)]
         if wrong:
             raise InputError(
-                f"The pictures are a file, so {' and '.join(wrong)} must be a file, too. Save them with np.save, "
-                f"or pass the pictures as an array: np.load({str(images)!r}, mmap_mode='r').",
+                f"The pictures are given as a file, so {' and '.join(wrong)} must be a file as well. Save them with "
+                f"np.save, or pass the pictures as an array: np.load({str(images)!r}, mmap_mode='r').",
                 wrong[0],
             )
         given = {name: str(path) for name, path in paths.items() if path is not None}

@@ -23,5 +23,5 @@ def resolve(device: str | torch.device) -> torch.device:
     if name == "auto":
         return torch.device(next((n for n in ("cuda", "mps") if n in names), "cpu"))
     if name not in names:
-        raise InputError(f"There is no device {name!r} here. Devices: auto, {', '.join(names)}.")
+        raise InputError(f"There is no device {name!r} on this machine. Devices: auto, {', '.join(names)}.")
     return torch.device(name)

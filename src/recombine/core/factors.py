@@ -70,17 +70,15 @@ class Factor:
         if hasattr(self.size, "tolist"):  # a NumPy number
             object.__setattr__(self, "size", self.size.tolist())  # pyright: ignore[reportAttributeAccessIssue]
         if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
-            raise InputError(
-                f"A factor's size must be a whole number of values, at least 1. Got {self.size!r} instead."
-            )
+            raise InputError(f"A factor's size must be an integer of at least 1. Got {self.size!r} instead.")
         for field in ("low", "step"):  # equal factors have equal configurations
             object.__setattr__(self, field, _number(getattr(self, field), field))
         if not math.isfinite(self.low) or not (math.isfinite(self.step) and self.step > 0):
             raise InputError(f"A factor needs a finite low and a step above 0. Got low={self.low}, step={self.step}.")
         if (self.categories is not None) != self.categorical or (self.listed is not None and self.kind != "discrete"):
             raise InputError(
-                "Only a categorical factor has labels, and only a discrete one has listed values. "
-                f"Got a {self.kind} factor; make it with discrete([0.5, 0.7, 1.0]) or categorical(['red', 'green'])."
+                "Only categorical factors have labels, and only discrete factors have listed values. Got a "
+                f"{self.kind} factor. Create it with discrete([0.5, 0.7, 1.0]) or categorical(['red', 'green'])."
             )
 
     @property
@@ -129,7 +127,7 @@ class Factor:
         """The range in words."""
         if self.categorical:
             return shown(self.labels)
-        return f"from {self.low:g} {'to' if self.kind == 'discrete' else 'up to but without'} {self.end:g}"
+        return f"from {self.low:g} {'to' if self.kind == 'discrete' else 'up to but excluding'} {self.end:g}"
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -350,7 +348,7 @@ def _listed(given: Sequence[Any]) -> Factor:
     """The factor of a list: labels if all are text, else numbers."""
     if any(isinstance(value, str) for value in given):
         if not all(isinstance(value, str) for value in given):
-            raise InputError(f"A factor's list must have only numbers or only labels. Got {list(given)}.")
+            raise InputError(f"The list of a factor must contain only numbers or only labels. Got {list(given)}.")
         return categorical(given)
     return discrete(given)
 

@@ -40,8 +40,8 @@ def is_colour(shape: Sequence[int]) -> bool:
 def as_pictures(outputs: Shaped[np.ndarray, "cell ..."]) -> Shaped[np.ndarray, "cell row column *channel"] | None:
     """Outputs in drawing order: (cell, row, column) in grey, (cell, row, column, 3 or 4) in colour.
 
-    Channels without a colour become grey tiles, side by side in lines that make the whole about as wide as high; what
-    is left of the last line is NaN. None for outputs that are no images.
+    Channels without a colour become grey tiles, side by side in lines that make the whole about as wide as high; the
+    rest of the last line is NaN. None for outputs that are not images.
     """
     axes = image_axes(outputs.shape[1:])
     if axes is None:

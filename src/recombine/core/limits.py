@@ -33,7 +33,7 @@ def check_memory(needed: int, what: str, key: str = "") -> None:
     has = machine_memory()
     if has is not None and needed > has:
         raise InputError(
-            f"{what} would need {in_words(needed)}, this machine has {in_words(has)}. Choose smaller sizes.", key
+            f"{what} would need {in_words(needed)}, but this machine has {in_words(has)}. Choose smaller sizes.", key
         )
 
 
@@ -46,7 +46,7 @@ def in_words(size: int) -> str:
 
 
 def check_sizes(settings: dict[str, Any], group: str) -> None:
-    """Refuse whole numbers beyond what any network has, before a loop or an allocation of that size begins."""
+    """Refuse integers beyond what any network has, before a loop or an allocation of that size begins."""
     for name, value in settings.items():
         most = MOST_LAYERS if name in LOOPS else MOST_UNITS
         if isinstance(value, int) and value > most:
@@ -77,7 +77,7 @@ def check_yaml_nodes(root: Any, what: str) -> None:
             stack.extend((part, False) for part in parts)
     if counts[id(root)] > YAML_NODES:
         found = "a value that contains itself" if math.isinf(counts[id(root)]) else f"{counts[id(root)]:.3g} values"
-        raise InputError(f"{what} has {found} once its aliases are followed; at most {YAML_NODES} are read.")
+        raise InputError(f"{what} has {found} after its aliases are resolved. The maximum is {YAML_NODES}.")
 
 
 def _children(node: Any) -> list[Any]:

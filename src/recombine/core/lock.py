@@ -120,7 +120,7 @@ class Lock:
         if abs(now - facts.st_mtime) > STALE or seen.is_dead() or not stat.S_ISREG(facts.st_mode):
             return seen
         who = f"Process {seen.pid} on {seen.host}" if seen.pid else "Another process"
-        raise LockHeld(f"{who} is working on {self.path.parent.name}. Wait for it, or end it.")
+        raise LockHeld(f"{who} is working on {self.path.parent.name}. Wait until it finishes, or stop it.")
 
     def check(self) -> None:
         """Raise if the lock was taken over, because this process was suspended for so long that it counted as dead."""

@@ -149,8 +149,8 @@ def load_installed() -> None:
 def _read(path: Path) -> bytes:
     if not NAME.fullmatch(path.stem) or path.suffix != ".py":
         raise PluginError(
-            f"A plug-in is a Python file whose name is made of letters, digits, - and _, such as mine.py, or a module. "
-            f"Got {str(path)!r}.",
+            "A plug-in must be a module or a Python file such as mine.py, whose name consists of letters, digits, - "
+            f"and _. Got {str(path)!r}.",
             {path.stem: PluginState.MISSING},
         )
     try:
@@ -175,7 +175,7 @@ def _run(name: str, content: bytes, path: str) -> Plugin:
         return known
     if known is not None and known.path != path:
         raise PluginError(
-            f"A plug-in named {name!r} is in use already, from {known.path or 'a module'}. Rename {path}.",
+            f"A plug-in named {name!r} is already loaded from {known.path or 'a module'}. Rename {path}.",
             {name: PluginState.CHANGED},
         )
     if known is not None:
@@ -195,7 +195,7 @@ def _import(name: str) -> Plugin:
         return _loaded[name]
     if not all(part.isidentifier() for part in name.split(".")) or name.split(".")[0] == OURS:
         raise PluginError(
-            f"A plug-in is a Python file such as mine.py, or the name of a module. Got {name!r}.",
+            f"A plug-in must be a Python file such as mine.py, or the name of a module. Got {name!r}.",
             {name: PluginState.MISSING},
         )
     imported = name in sys.modules
@@ -204,9 +204,9 @@ def _import(name: str) -> Plugin:
     except (ImportError, ValueError, AttributeError):
         spec = None
     if spec is None:
-        close = f" There is a file {name}.py: give --plugin {name}.py." if Path(f"{name}.py").is_file() else ""
+        close = f" There is a file {name}.py. Use --plugin {name}.py." if Path(f"{name}.py").is_file() else ""
         raise PluginError(
-            f"There is no module {name!r} to load as a plug-in.{close or ' Install it, or give a file.'}",
+            f"There is no module {name!r} to load as a plug-in.{close or ' Install it, or give the path of a file.'}",
             {name: PluginState.MISSING},
         )
     plugin = Plugin(name, _module_hash(name, spec.origin))
@@ -257,7 +257,10 @@ def _broken(name: str, file: str, error: BaseException) -> NoReturn:
     what = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
     hint = ""
     if isinstance(error, ModuleNotFoundError) and error.name and Path(file).with_name(f"{error.name}.py").is_file():
-        hint = f" A plug-in's file does not see its neighbours: put {error.name}.py into it, or make both a package."
+        hint = (
+            f" A plug-in cannot import files next to it. Move the code of {error.name}.py into the plug-in, or turn "
+            "both into a package."
+        )
     raise PluginError(f"The plug-in {file}{place}: {what}{hint}", {name: PluginState.BROKEN}) from error
 
 
@@ -296,7 +299,7 @@ def claim(family: OpenFamily, kind: str) -> None:
     its module, and may be registered again from there.
     """
     if not KIND.fullmatch(kind):
-        raise InputError(f"A kind is a word of letters, digits, - and _ that begins with a letter. Got {kind!r}.")
+        raise InputError(f"A kind must start with a letter and consist of letters, digits, - and _. Got {kind!r}.")
     module = _registrant()
     built_in = module.split(".")[0] == OURS
     owner = "" if built_in else _loading[-1].name if _loading else module
@@ -305,9 +308,9 @@ def claim(family: OpenFamily, kind: str) -> None:
     if family.has(kind):
         taken_by = family.origin.get(kind, "")
         if owner != taken_by or _loading:
-            whose = f"of the plug-in {taken_by!r}" if taken_by else "built in"
+            whose = f"from the plug-in {taken_by!r}" if taken_by else "built in"
             raise InputError(
-                f"There is a {family.name} of kind {kind!r} already, {whose}. Choose another kind.", f"{family.name}"
+                f"There is already a {family.name} of kind {kind!r}, {whose}. Choose another kind.", f"{family.name}"
             )
         family.remove(kind)
     if owner:
@@ -378,7 +381,7 @@ def states(needed: Mapping[str, str]) -> dict[str, PluginState]:
 def problems(needed: Mapping[str, str], what: str) -> list[Problem]:
     """Describe what is wrong with the required plug-ins."""
     told = {
-        PluginState.MISSING: "needs the plug-in {name!r}, which is not loaded. Give it with --plugin or rc.use.",
+        PluginState.MISSING: "needs the plug-in {name!r}, which is not loaded. Load it with --plugin or rc.use.",
         PluginState.CHANGED: "was made with another version of the plug-in {name!r} (sha256 {there}…, here {here}…).",
     }
     return [
@@ -402,8 +405,8 @@ def require_present(needed: Mapping[str, str], what: str) -> None:
     for name, state in found.items():
         if state == PluginState.CHANGED:
             warnings.warn(
-                f"The plug-in {name!r} was changed since runs were made with it (sha256 {needed[name][:12]}… then, "
-                f"{_sha(name)[:12]}… now). New results may not match the stored ones.",
+                f"The plug-in {name!r} was changed after it was used for stored runs (sha256 {needed[name][:12]}… "
+                f"then, {_sha(name)[:12]}… now). New results may not match the stored ones.",
                 PluginWarning,
                 stacklevel=3,
             )
@@ -422,8 +425,8 @@ def require_shippable(needed: Mapping[str, str]) -> None:
     here = sorted(name for name in needed if name not in _loaded)
     if here:
         raise PluginError(
-            f"Workers do not know the kinds that were registered in {', '.join(here)}. Put them into a file, and give "
-            "it with --plugin or rc.use.",
+            f"Workers cannot load the kinds that were registered in {', '.join(here)}. Move them into a file, and "
+            "load it with --plugin or rc.use.",
             dict.fromkeys(here, PluginState.MISSING),
         )
 

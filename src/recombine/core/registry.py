@@ -16,7 +16,7 @@ validation, and every built component remembers the configuration that rebuilds 
 
 A configuration names its run, so a parameter that is added later must not rename the runs that do not use it. Mark it
 `Annotated[int, Since(3)]`: while it has its introduction value it is left out of `Family.identity`. A parameter that
-says where something is, but not what it is, is marked `Annotated[str, NotIdentity()]` and always left out.
+gives a location but does not change the result is marked `Annotated[str, NotIdentity()]` and always left out.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 MOST_KEYS = 1000  # of a mapping in a configuration
 MOST_NESTED = 100  # parts within parts; Python's own stack ends somewhere above
 TOO_DEEP = (
-    f"This is nested more than {MOST_NESTED} levels deep. Write parts side by side instead, for example those of an "
-    "any_of in one list."
+    f"This is nested more than {MOST_NESTED} levels deep. Use a flat list instead, for example for the parts of any_of."
 )
 
 MOST_TOLD = 20  # mistakes in one parameter; a list may have thousands
@@ -68,8 +67,8 @@ class Since:
 
     Args:
         format: The first format of runs that has it.
-        value: Its introduction value, as it stands in a canonical configuration: with it, runs are as they were
-            before. By default the parameter's default; give it if the default changes later.
+        value: Its introduction value, as written in a canonical configuration, which reproduces earlier runs. By
+            default the default of the parameter; set it if the default changes later.
     """
 
     format: int

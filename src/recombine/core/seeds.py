@@ -23,5 +23,5 @@ def generator(seed: int, *purpose: str | int) -> torch.Generator:
 def check_seed(seed: object) -> int:
     """Return a valid seed unchanged."""
     if isinstance(seed, bool) or not isinstance(seed, SupportsIndex) or not 0 <= operator.index(seed) < 2**63:
-        raise InputError(f"A seed is a whole number from 0 to 2^63 − 1. Got {seed!r}.")
+        raise InputError(f"A seed must be an integer from 0 to 2^63 − 1. Got {seed!r}.")
     return operator.index(seed)

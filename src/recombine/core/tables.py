@@ -1,7 +1,7 @@
 """Tables as CSV text: one writer and one reader for scores, diagnoses, sweeps and studies.
 
-Numbers are written so that reading them gives them back exactly. What is missing (None, NaN) is empty. Text that a
-spreadsheet would take for a formula gets an apostrophe in front, which reading takes off again.
+Numbers are written so that they are read back exactly. Missing entries (None, NaN) are empty. Text that a spreadsheet
+would interpret as a formula is prefixed with an apostrophe, which is removed when the table is read.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def from_csv(text: str, types: Mapping[str, str] | None = None) -> Rows:
             is empty), any other one text.
 
     Raises:
-        DamagedError: if the text is no table with these columns, or its rows differ in length.
+        DamagedError: if the text is not a table with these columns, or its rows differ in length.
     """
     try:
         found = list(csv.DictReader(io.StringIO(text), strict=True))
@@ -83,7 +83,7 @@ def from_csv(text: str, types: Mapping[str, str] | None = None) -> Rows:
     except KeyError as error:
         raise DamagedError(f"The column {error} is missing.") from error
     except (TypeError, ValueError, csv.Error) as error:
-        raise DamagedError(f"The text is not a table: {error}.") from error
+        raise DamagedError(f"The text cannot be parsed as a table: {error}.") from error
 
 
 def _is_number(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""A task: what goes in, what should come out, and which combinations are never trained on."""
+"""A task: inputs, targets, and the combinations that are never trained on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from recombine.core.scenes import Images, Scene
 
 
 class Shapes(NamedTuple):
-    """All a decoder needs to know of a task."""
+    """The properties of a task that a decoder depends on."""
 
     code_size: int
     output_shape: tuple[int, ...]  # (row, column), (channel, row, column) or (n,)
@@ -36,9 +36,9 @@ class Task:
     Args:
         scene: Factor values → image.
         encoding: Factor values → code.
-        holdout: Which combinations are never trained on. The task's own `holdout` is the one given, within the cells
+        holdout: Which combinations are never trained on. The attribute `holdout` of the task is restricted to cells
             that the scene has (`scene.available`).
-        allow_unseen: Accept a hold-out that takes single factor values out of training.
+        allow_unseen: Accept a hold-out that removes single factor values from training.
         inverse: Learn image → code (the encoder experiment) instead of code → image.
     """
 
@@ -69,7 +69,7 @@ class Task:
             if named.n_ood and not self.holdout.n_ood:
                 first = self.space.label(int(named.ood_cells[0]))
                 raise InputError(
-                    f"All {named.n_ood} cells that the hold-out names are unavailable: the scene has no picture of "
+                    f"All {named.n_ood} held-out cells are unavailable. For example, the scene has no picture of "
                     f"{first}. Hold out cells that have pictures.",
                     "holdout",
                 )
@@ -82,9 +82,9 @@ class Task:
             wrong = np.flatnonzero(self.holdout.id_mask & self.scene.test_cells)
             if len(wrong):
                 raise InputError(
-                    f"The data's own test part is never trained on, and {len(wrong)} cells have no other pictures, "
-                    f"such as {self.space.label(int(wrong[0]))}. Hold them out, as holdout.kind=data does, or set the "
-                    "split of the data aside (scene.own_split=false).",
+                    f"The test pictures of the data set are never trained on, and {len(wrong)} trained cells have no "
+                    f"other pictures, such as {self.space.label(int(wrong[0]))}. Hold these cells out "
+                    "(holdout.kind=data), or ignore the split of the data set (scene.own_split=false).",
                     "holdout",
                 )
 
@@ -111,20 +111,20 @@ class Task:
 
         Args:
             images: (picture, row, column), with colour channels first or last, or (picture, number): an array, a
-                tensor, the path of an .npy file, which is read where it is, or a map-style data set that yields
-                (picture, labels).
+                tensor, the path of an .npy file, which is read on demand, or a map-style data set that yields (picture,
+                labels).
             labels: (picture, factor), a mapping or data frame factor → labels, or the path of an .npy or .csv file.
             factors: Factor → values, as in `FactorSpace`; or the names of the columns of `labels`; None if the labels
                 have names. Values that are not given are those that occur.
             holdout: A hold-out; its configuration; a list of cells [{"colour": "red", "shape": "square"}]; a function
                 of the space; an array that is true where held out; None for `split`.
             encoding: An encoding, its kind or configuration, or a function of the space.
-            split: The data's own split: for each picture "train" or "test", or true for test pictures. They are never
-                trained on; with holdout=None the cells that only they show are held out.
+            split: The split of the data: for each picture "train" or "test", or true for test pictures. Test pictures
+                are never trained on. With holdout=None, the cells that occur only in test pictures are held out.
             keep: Which values of factors to keep, see `recombine.core.datasets.open_dataset`.
             channels, scale: See `recombine.core.datasets.arrays`.
             several: Where a cell has several pictures, whether outputs are compared with their mean or the nearest.
-            own_split: False takes the pictures of both parts of the split as one.
+            own_split: False ignores the split and uses all pictures.
             row_0: Whether row 0 of a picture is at its top or bottom.
             value_range: The lowest and the highest value of the outputs, as in (-1, 1). By default (0, 1) for images,
                 and for vectors the range of the data.
@@ -154,7 +154,7 @@ class Task:
         Args:
             data: The path of the file or folder, or its configuration, such as {"kind": "arrays", "images":
                 "images.npy", "labels": "labels.csv"}.
-            factors: For layouts that do not know them; by default those that occur in the labels.
+            factors: For layouts that do not define them; by default those that occur in the labels.
             holdout, encoding, keep, several, own_split, row_0, value_range, allow_unseen: As in `from_arrays`.
         """
         described = None if factors is None else as_factors(factors)
@@ -167,8 +167,8 @@ class Task:
         space = scene.space
         if holdout is None and scene.test_cells is None:
             raise InputError(
-                "Say which combinations are never trained on: holdout=[{'colour': 'red', 'shape': 'square'}], "
-                "holdout={'kind': 'random', 'fraction': 0.2}, or the data's own split.",
+                "Choose the combinations to hold out: holdout=[{'colour': 'red', 'shape': 'square'}], "
+                "holdout={'kind': 'random', 'fraction': 0.2}, or the split of the data set.",
                 "holdout",
             )
         return cls(scene, encoding_of(encoding, space), holdout_of(holdout, space), allow_unseen=allow_unseen)

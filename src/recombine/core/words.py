@@ -36,7 +36,7 @@ def plain_value(text: str) -> Any:
 
 
 class _Words:
-    """Reads lists and mappings whose texts need no quotes; raises ValueError if it is none."""
+    """Reads lists and mappings whose texts need no quotes; raises ValueError for anything else."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -44,7 +44,7 @@ class _Words:
     def whole(self) -> Any:
         value = self._value()
         if self._next():
-            raise ValueError(f"something follows at {self.at}")
+            raise ValueError(f"unexpected text at {self.at}")
         return value
 
     def _next(self) -> str:

@@ -33,9 +33,9 @@ def compute_parts(parts: Sequence[Part], inputs: DiagnosisInputs, tell: Tell) ->
 
 def _unmet_need(part: Part, inputs: DiagnosisInputs) -> Absence | None:
     if Need.TRUTH in part.needs and inputs.truth is None:
-        return Absence(Missing.NO_TRUTH, f"It needs the truth, and {NO_TARGET}.")
+        return Absence(Missing.NO_TRUTH, f"This part needs the truth, but {NO_TARGET}.")
     if Need.HOLDOUT in part.needs and inputs.holdout is None:
-        return Absence(Missing.NO_HOLDOUT, f"It compares held-out with trained combinations, and {NO_HOLDOUT}.")
+        return Absence(Missing.NO_HOLDOUT, f"This part compares held-out with trained combinations, but {NO_HOLDOUT}.")
     return None
 
 

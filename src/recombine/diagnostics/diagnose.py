@@ -130,7 +130,9 @@ def _looked_at(
     refused = refused_batch(subject)
     if refused is not None:
         most, reason = refused
-        notes.append(f"the model was given at most {most} codes at a time, because it rejects more ({reason}).")
+        notes.append(
+            f"the model was given at most {most} codes at a time, because it rejects larger batches ({reason})."
+        )
         given = replace(given, most_cells=most)
         first, codes = given.draw()
         subject = examine(first, space, codes, **chosen)
@@ -220,8 +222,8 @@ def _activations(subject: Subject, request: DiagnosisRequest, *, inner: bool) ->
     outputs = found[OUT].rows
     if bool((outputs[subject.cells] == outputs[subject.cells[0]]).all()):
         raise InputError(
-            "The model's output does not depend on the code: it is the same at every cell. Is it detached, constant, "
-            "or are all its units dead?",
+            "The model returns the same output at every cell, so the output does not depend on the code. Check "
+            "whether it is detached or constant, or whether all units are dead.",
             "model",
         )
     return found

@@ -118,7 +118,7 @@ class Diagnosis:
         found = self[part]
         found.table()  # raises if missing
         if part not in PARTS:
-            raise InputError(f"The part {part!r} is not known here. Load the plug-in that defines it to draw it.")
+            raise InputError(f"The part {part!r} is unknown. To draw it, load the plug-in that defines it.")
         return PARTS[part].plot(found, self)
 
     def save(self, folder: str | Path) -> Path:

@@ -68,10 +68,9 @@ def notes_on_draws(part: PartResult) -> list[str]:
         return []
     notes = []
     if len(found.counts) > 1:
-        notes.append(f"the verdict depends on the draw of the noise ({found.told}).")
+        notes.append(f"the verdict differs between draws of the noise ({found.told}).")
     if found.mean.kind is not found.common.kind:
         notes.append(
-            f"the draws and their mean differ: most draws have the verdict {found.common.kind}, their mean "
-            f"{found.mean.kind}."
+            f"most draws have the verdict {found.common.kind}, but their mean has the verdict {found.mean.kind}."
         )
     return notes

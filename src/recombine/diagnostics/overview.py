@@ -65,7 +65,11 @@ def _gaps(diagnosis: Diagnosis) -> list[str]:
 
 def as_text(diagnosis: Diagnosis) -> str:
     """The verdict, a row per layer, and the missing results."""
-    lines = [f"Diagnosis of a model over {_headline(diagnosis)}", f"Verdict: {diagnosis.verdict}"]
+    lines = [
+        f"Diagnosis of a model over {_headline(diagnosis)}",
+        f"Verdict: {diagnosis.verdict.kind}",
+        str(diagnosis.verdict),
+    ]
     table = _table(diagnosis)
     if table:
         widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
@@ -85,7 +89,7 @@ def as_html(diagnosis: Diagnosis) -> str:
     """The same for notebooks; names of layers and factors are escaped."""
     verdict = diagnosis.verdict
     pieces = [f"<p>Diagnosis of a model over {escape(_headline(diagnosis))}</p>",
-              f"<p><b>{escape(verdict.kind)}</b>: {escape(verdict.explanation)}</p>"]  # fmt: skip
+              f"<p>Verdict: <b>{escape(verdict.kind)}</b>. {escape(verdict.explanation)}</p>"]  # fmt: skip
     table = _table(diagnosis)
     if table:
         body = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in table[1:]]

@@ -78,7 +78,7 @@ class DiagnosisRequest:
         for name in ("parts", "layers"):
             for word in getattr(self, name) or ():
                 if not isinstance(word, str):
-                    raise InputError(f"The {name} are chosen by names, such as 'probes' or '1'. Got {word!r}.", name)
+                    raise InputError(f"The {name} must be given by name, such as 'probes' or '1'. Got {word!r}.", name)
         wrong = [method for method in self.geometry if method not in METHODS]
         if wrong or not self.geometry:
             raise InputError(
@@ -89,16 +89,20 @@ class DiagnosisRequest:
                 f"The memory must be a number of bytes, at least 1, such as 2**30. Got {self.memory!r}.", "memory"
             )
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise InputError(f"The seed must be a whole number. Got {self.seed!r}.", "seed")
+            raise InputError(f"The seed must be an integer. Got {self.seed!r}.", "seed")
         if isinstance(self.budget, bool) or not isinstance(self.budget, int | float) or not 0 < self.budget < math.inf:
             raise InputError(
                 f"The budget must be a number of seconds above 0, such as {SECONDS:g}. Got {self.budget!r}.", "budget"
             )
         if isinstance(self.draws, bool) or not isinstance(self.draws, int) or not 1 <= self.draws <= MOST_DRAWS:
-            raise InputError(f"The draws must be a whole number from 1 to {MOST_DRAWS}. Got {self.draws!r}.", "draws")
+            raise InputError(
+                f"The number of draws must be an integer from 1 to {MOST_DRAWS}. Got {self.draws!r}.", "draws"
+            )
         cells = (self.pictures,) if isinstance(self.pictures, int) else self.pictures
         if any(isinstance(cell, bool) or not isinstance(cell, int) or cell < 0 for cell in cells):
-            raise InputError(f"Pictures are a number of cells, or a list of cells. Got {self.pictures!r}.", "pictures")
+            raise InputError(
+                f"Pictures must be a number of cells or a list of cells. Got {self.pictures!r}.", "pictures"
+            )
 
     @property
     def shared(self) -> dict[str, Any]:

@@ -39,8 +39,7 @@ def capture(model: nn.Module, names: Iterable[str], *, copied: Collection[str] =
     """Collect the outputs of the named modules during one forward pass, in the order in which they are computed.
 
     The hooks are removed after the block, also after an exception. A module that is never called, or that does not
-    return
-    a tensor, has no entry.
+    return a tensor, has no entry.
 
     Args:
         model: Any module.
@@ -57,7 +56,8 @@ def capture(model: nn.Module, names: Iterable[str], *, copied: Collection[str] =
                 raise InputError(unknown_layer(name, modules))
             if isinstance(modules[name], torch.jit.ScriptModule):
                 raise InputError(
-                    f"Layer {name!r} is scripted (torch.jit), so its activations cannot be captured. Choose another."
+                    f"Layer {name!r} is scripted (torch.jit), so its activations cannot be captured. Choose another "
+                    "layer."
                 )
             if modules[name] not in handles:
                 handles[modules[name]] = modules[name].register_forward_hook(_saver(seen, calls, name, copied))
@@ -97,7 +97,7 @@ def unknown_layer(name: str, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.8)
     close = close or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     meant = f" (did you mean {', '.join(map(repr, close))}?)" if close else ""
-    listed = ", ".join(known[:MOST_LISTED]) + (f", … ({len(known)} in all)" if len(known) > MOST_LISTED else "")
+    listed = ", ".join(known[:MOST_LISTED]) + (f", … ({len(known)} in total)" if len(known) > MOST_LISTED else "")
     return f"The model has no layer {name!r}{meant}. Layers: {listed}."
 
 

@@ -2,7 +2,7 @@
 
     rc.adapt(vae.decode, output="sample")                      # returns a dataclass, dict or tuple
     rc.adapt(generator, noise=16)                              # generator(noise, code), with fixed noise
-    rc.adapt(net, task, inputs="labels")                       # net(labels), whole numbers (batch, factor)
+    rc.adapt(net, task, inputs="labels")                       # net(labels), integers (batch, factor)
     rc.adapt(net, task, inputs={"z": "noise", "y": "labels"}, noise=16)
     rc.adapt(net, inputs=lambda code: {"inputs_embeds": code})
 
@@ -51,8 +51,8 @@ def adapt(
         task: Needed for inputs other than the code and noise.
         inputs: The inputs of the model, by name: "code", "noise", "labels" (integers that count the values of every
             factor from 0, (batch, factor)), "onehot", "values", or a factor's name for its labels (batch,). A tuple of
-            names stands for several arguments, a mapping for keywords. Or a function of the code that returns a tensor,
-            a tuple or a mapping. By default the code, after the noise if there is any.
+            names gives several arguments, a mapping gives keywords. `inputs` can also be a function of the code that
+            returns a tensor, a tuple or a mapping. The default is the code, after the noise if there is any.
         noise: Shape of the noise for one code. It is drawn once and is the same for all codes, so that outputs differ
             only by their codes; `draw` of the result returns a model with other noise.
         output: The part of the model's output to use: a key, an attribute or a position; "a.b" for b within a.
@@ -86,7 +86,7 @@ class Adapted(nn.Module):
         if not isinstance(owner, nn.Module):
             raise InputError(
                 f"Only an nn.Module or a method of one can be adapted. Got {type(model).__name__}. A function hides "
-                "the layers: pass the module that it calls, with inputs=… and output=…",
+                "its layers. Pass the module that it calls, with inputs=… and output=…",
                 "model",
             )
         self.model = owner
@@ -170,7 +170,7 @@ class Draws:
 
     def __init__(self, model: nn.Module, count: int) -> None:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise InputError(f"The draws must be a whole number, at least 1. Got {count!r}.", "draws")
+            raise InputError(f"The number of draws must be an integer of at least 1. Got {count!r}.", "draws")
         self.model, self.count = model, count
 
     def __iter__(self) -> Iterator[Callable[[Tensor], Any]]:
@@ -213,7 +213,7 @@ def outputs_for(model: Callable[[Tensor], Any], task: Task, inputs: Tensor) -> T
     if not isinstance(outputs, Tensor):
         raise InputError(not_a_tensor(outputs), "output")
     raise InputError(
-        f"For {count} inputs, the task needs outputs of shape {expected}. Got {tuple(outputs.shape)}.",
+        f"For {count} inputs, the task requires outputs of shape {expected}. Got {tuple(outputs.shape)}.",
         "model",
     )
 
@@ -309,8 +309,8 @@ def _checked_inputs(inputs: Inputs | None, noise: Any, task: Task | None) -> Inp
                 "inputs",
             )
     if (NOISE in names) != (noise is not None):
-        wrong = "noise=16 gives its shape" if noise is None else 'the inputs do not name "noise"'
-        raise InputError(f"Noise needs a shape and a place among the inputs, and {wrong}.", "noise")
+        what = "Pass its shape, for example noise=16" if noise is None else "Add 'noise' to the inputs"
+        raise InputError(f"Noise needs a shape and a place among the inputs. {what}.", "noise")
     return inputs
 
 

@@ -30,12 +30,10 @@ class Decoder(nn.Module):
     Attributes:
         stacks: Whether several seeds train faster together, as one batched program, than one after the other.
         inverse: Whether the network maps images to codes.
-        fast_paths: Methods that compute the same as `forward`, but faster, see `recombine.models.fast_paths.choice`:
-            `training_forward(inputs)`, with first derivatives in reverse mode only; `stacked_forward(parameters,
-            inputs)`
-            for several seeds together: stacked parameters by name and inputs (seed, batch, …) → outputs (seed, batch,
-            …).
-            They are not inherited.
+        fast_paths: Methods that compute the same as `forward`, but faster (see `recombine.models.fast_paths.choice`).
+            `training_forward(inputs)` has first derivatives in reverse mode only. `stacked_forward(parameters, inputs)`
+            computes several seeds together, from stacked parameters by name and inputs (seed, batch, …) to outputs
+            (seed, batch, …). Fast paths are not inherited.
     """
 
     config: dict[str, Any]
@@ -55,8 +53,8 @@ class Decoder(nn.Module):
         axes = image_axes(self.shapes.output_shape)
         if axes is None:
             raise InputError(
-                f"{type(self).__name__} is for images of shape (row, column) or (channel, row, column). Got outputs of "
-                f"shape {self.shapes.output_shape}. Use decoder.kind=mlp, which supports any shape.",
+                f"{type(self).__name__} requires images of shape (row, column) or (channel, row, column). Got outputs "
+                f"of shape {self.shapes.output_shape}. Use decoder.kind=mlp, which supports any shape.",
                 "decoder.kind",
             )
         return axes
@@ -143,7 +141,7 @@ def load(folder: str | Path) -> Decoder:
         told, held = _numbers(settings, shapes), sum(t.numel() for t in tensors.values())
         if told > held:  # before anything of that size is made
             raise StoreError(
-                f"{folder / 'model.safetensors'} does not fit its config.json: it has {held} numbers, and such a "
+                f"{folder / 'model.safetensors'} does not fit its config.json: it has {held} numbers, but such a "
                 f"decoder has {told}."
             )
         model: Decoder = DECODERS.build(settings, shapes)

@@ -33,8 +33,8 @@ def factor_blocks(shapes: Shapes, decoder: str) -> list[list[int]]:
     """
     if shapes.code_size != sum(shapes.factor_sizes):
         raise InputError(
-            f"The {decoder} decoder needs a code with one entry per factor value ({sum(shapes.factor_sizes)}), such as "
-            f"onehot or bump, to know which entries belong to which factor. Got {shapes.code_size} entries.",
+            f"The {decoder} decoder requires a code with one entry per factor value ({sum(shapes.factor_sizes)}), "
+            f"such as onehot or bump, to know which entries belong to which factor. Got {shapes.code_size} entries.",
             "encoding.kind",
         )
     units = iter(range(shapes.code_size))

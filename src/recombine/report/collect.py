@@ -28,8 +28,8 @@ from recombine.runs.stored import StoredRun
 
 MOST_TABLE_BYTES = 2**24
 ACCEPTED = (
-    "a run's directory or id, a run store, a folder with a diagnosis, or one with tables (table.csv, tables/*.csv) "
-    "or claims.json"
+    "the folder or id of a run, a run store, a folder with a diagnosis, or a folder with tables (table.csv, "
+    "tables/*.csv) or claims.json"
 )
 
 
@@ -202,12 +202,12 @@ def _look_through_store(found: Collected, store: Store, diagnose: bool) -> None:
             found.notes.append(f"Run {row.id} is not in the explorer. {error}")
     unfinished = sum(not row.status.finished and not row.status.damaged for row in rows)
     if unfinished:
-        found.notes.append(f"{_count(unfinished, 'run', 'runs')} in {store.root} not finished and not shown.")
+        found.notes.append(f"{_count(unfinished, 'run', 'runs')} in {store.root} not finished, so not shown.")
     found.notes += [f"Not shown: {line}" for line in damage_lines(store.root, damaged)]
     if bare:
         found.notes.append(
-            f"{_count(bare, 'run', 'runs')} in {store.root} without a diagnosis: listed among the runs, but not in the "
-            "explorer. Use --diagnose to diagnose them."
+            f"{_count(bare, 'run', 'runs')} in {store.root} without a diagnosis, listed among the runs but not shown "
+            "in the explorer. Use --diagnose to diagnose them."
         )
 
 

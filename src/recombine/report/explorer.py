@@ -177,7 +177,7 @@ def _contents(
                 pack = BlockPacker(blobs, Block(name, model.name))
                 panels[name] = part.panel(diagnosis[name], diagnosis, pack, items)
         except (LookupError, TypeError, ValueError) as error:
-            reason = f"its numbers do not fit the rest of the diagnosis ({type(error).__name__}: {error})"
+            reason = f"its numbers are inconsistent with the rest of the diagnosis ({type(error).__name__}: {error})"
             parts[name] = PartResult.absent(name, Missing.DAMAGED, reason)
             contents.pop(name, None)
     return replace(diagnosis, parts=parts), contents, panels

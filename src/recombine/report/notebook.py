@@ -65,7 +65,7 @@ def explore(
     wrong += [diagnosis for _, diagnosis in named if not isinstance(diagnosis, Diagnosis)]
     if wrong:
         raise InputError(
-            f"explore takes diagnoses, or a mapping of names to diagnoses. Got {type(wrong[0]).__name__} instead. "
+            f"explore takes diagnoses or a mapping from names to diagnoses. Got {type(wrong[0]).__name__} instead. "
             "Create a diagnosis with rc.diagnose(…), or use run.diagnosis."
         )
     if not named:

@@ -80,8 +80,8 @@ def build(collected: Collected, **options: Any) -> Page:
         if not notes:
             raise
         if len(notes) == len(collected.models) == 1:
-            raise DamagedError(f"The diagnosis contradicts itself ({error}). Diagnose the model again.") from error
-        told = [f"Not shown: the diagnosis of {name} contradicts itself ({why})." for name, why in notes.items()]
+            raise DamagedError(f"The diagnosis is inconsistent ({error}). Diagnose the model again.") from error
+        told = [f"Not shown: the diagnosis of {name} is inconsistent ({why})." for name, why in notes.items()]
         kept = [model for model in collected.models if model.name not in notes]
         return _built(replace(collected, models=kept, notes=[*collected.notes, *told]), **options)
 
@@ -180,8 +180,8 @@ def _too_large(page: Page, max_mb: float) -> str:
     ways = [f"{way} saves {saved / 1e6:.2f} MB" for kind, way in drops.items()
             if (saved := sum(size for block, size in page.sizes.items() if block.kind == kind))]  # fmt: skip
     return (
-        f"The page would take {page.megabytes:.2f} MB, more than --max-mb {max_mb:g}:\n{blocks}\n"
-        f"{'; '.join([*ways, 'or give fewer models'])}, or raise --max-mb. Nothing was written."
+        f"The page would take {page.megabytes:.2f} MB, which exceeds --max-mb "
+        f"{max_mb:g}:\n{blocks}\n{'; '.join([*ways, 'or show fewer models'])}, or raise --max-mb. Nothing was written."
     )
 
 
@@ -201,8 +201,8 @@ def _choose(models: Sequence[Model], most: int) -> tuple[list[Model], list[str]]
         return [*asked, *others], []
     total = len(models)
     return [*asked, *(others[i] for i in kept)], [
-        f"The explorer shows {len(asked) + len(kept)} of {total} models, one seed of each configuration first; "
-        f"--models {total} shows all. Curves use all of them."
+        f"The explorer shows {len(asked) + len(kept)} of {total} models, one seed per configuration first. --models "
+        f"{total} shows all of them. The curves use all models."
     ]
 
 
@@ -224,13 +224,13 @@ def _headline(groups: Sequence[Group], collected: Collected) -> str:
 
 
 def _footer(groups: Sequence[Group]) -> list[str]:
-    about = [f"Made by recombine {recombine.__version__}. This file is complete: it requests nothing from any network."]
+    about = [f"Made by recombine {recombine.__version__}. This file is self-contained and makes no network requests."]
     if groups:
         about.append(
             "Numbers on this page are rounded: outputs to 254 levels, finer near 0 (each within 0.4 % of the largest "
-            "brightness); maps to 65 534 levels; units and similarities to "
-            "254 levels. The diagnosis files hold them in full. Brightness is shown as its square root "
-            "on a dark ground; colours are shown as they are."
+            "brightness), maps to 65 534 levels, and units and similarities to 254 levels. The diagnosis files "
+            "contain the exact numbers. Grey pictures show the square root of the brightness on a dark background; "
+            "colours are not changed."
         )
     return about
 

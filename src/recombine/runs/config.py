@@ -4,7 +4,7 @@
     config.hash                       # names the run
     config.task(), config.model()     # the task and the model that it describes
 
-The groups are scene, encoding, holdout, decoder and training, each with a `kind`; the seed stands alone. A canonical
+The groups are scene, encoding, holdout, decoder and training, each with a `kind`, and the seed. A canonical
 configuration has every default filled in, so that two spellings of the same run have the same hash.
 """
 
@@ -89,7 +89,7 @@ class RunConfig:
         for name, family in GROUPS.items():
             part = given.get(name, DEFAULTS[name])
             if not isinstance(part, Mapping):
-                told = f"{name} must be a group of keys, for example {name}.kind=…. Got {part!r}."
+                told = f"{name} must be a group of settings, for example {name}.kind=…. Got {part!r}."
                 problems.append(Problem(name, told))
                 continue
             part = {"kind": DEFAULTS[name]["kind"], **part}
@@ -102,7 +102,7 @@ class RunConfig:
                 problems += error.problems
         seed = given.get("seed", DEFAULTS["seed"])
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-            problems.append(Problem("seed", f"seed must be a whole number from 0 to 2^63 − 1. Got {seed!r}."))
+            problems.append(Problem("seed", f"seed must be an integer from 0 to 2^63 − 1. Got {seed!r}."))
         if problems:
             raise InputError.join(problems)
         return cls(**canonical, seed=seed)

@@ -35,7 +35,7 @@ def damage_lines(root: Path, damaged: Mapping[str, str], *, write: bool = True) 
         if write:
             write_json(root / DETAILS, dict(damaged))
             where = f"see {root / DETAILS} for the reasons"
-    return [f"{len(damaged)} runs are damaged, the first is {next(iter(damaged))}; {where}."]
+    return [f"{len(damaged)} runs are damaged, for example {next(iter(damaged))}; {where}."]
 
 
 def reopen_damaged(store: Store, configs: Sequence[RunConfig]) -> list[str]:

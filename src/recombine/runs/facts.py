@@ -16,7 +16,7 @@ from recombine.runs.identity import StoredNames, is_config
 from recombine.runs.layout import RESULTS
 
 FORMAT = "recombine-run-2"
-AGAIN = "Train it again with `recombine train … --force` and its settings, or with the sweep that it belongs to."
+AGAIN = "Train the run again with `recombine train … --force` and its settings, or with its sweep."
 
 
 def run_digest(facts: dict[str, Any]) -> str:
@@ -38,10 +38,10 @@ def read_facts(content: bytes, what: str) -> dict[str, Any]:
         raise DamagedError(f"{what} was changed after the run finished. {AGAIN}")
     lacking = [key for key in SHAPES if key not in facts]
     if lacking:
-        raise DamagedError(f"{what} is damaged: it lacks {', '.join(lacking)}. {AGAIN}")
+        raise DamagedError(f"{what} is damaged. Missing entries: {', '.join(lacking)}. {AGAIN}")
     wrong = [key for key, fits in (*SHAPES.items(), *OPTIONAL.items()) if key in facts and not fits(facts[key])]
     if wrong:
-        raise DamagedError(f"{what} is damaged: invalid {', '.join(wrong)}. {AGAIN}")
+        raise DamagedError(f"{what} is damaged. Invalid entries: {', '.join(wrong)}. {AGAIN}")
     return facts
 
 
@@ -53,7 +53,7 @@ def check_belongs(facts: dict[str, Any], run: str, what: str, names: StoredNames
     if facts["run"] != run:
         raise DamagedError(f"{what} belongs to run {facts['run']}, not to run {run}. {AGAIN}")
     if not names.match(facts["config"], run, facts.get("name")) and not lacks_plugin(facts):
-        raise DamagedError(f"{what} has a configuration that is not that of run {run}. {AGAIN}")
+        raise DamagedError(f"{what} contains a configuration that does not belong to run {run}. {AGAIN}")
 
 
 def lacks_plugin(facts: dict[str, Any]) -> bool:

@@ -76,7 +76,7 @@ def listed_run(root: Path, run: str, names: StoredNames | None = None) -> Listed
     what = f"{root}/{run}/{RUN}"
     try:
         if os.path.islink(f"{root}/{run}"):
-            raise StoreError(f"{root}/{run} is a symbolic link, which is not followed. Remove it.")
+            raise StoreError(f"{root}/{run} is a symbolic link, and recombine does not follow links. Remove it.")
         try:  # most runs are finished, and there may be thousands: check once
             content = read_plain(what)
         except FileNotFoundError:
@@ -97,5 +97,5 @@ def _unfinished(root: Path, run: str, names: StoredNames) -> ListedRun:
     except FileNotFoundError:
         raise StoreError(f"{path} is missing.") from None
     if not is_config(config) or not names.match(config, run):
-        raise StoreError(f"{path} has a configuration that is not that of run {run}.")
+        raise StoreError(f"{path} contains a configuration that does not belong to run {run}.")
     return ListedRun(run, RunStatus.of_step(steps_done(inside(root, run, CHECKPOINT))), config)

@@ -20,9 +20,9 @@ def check_removable(path: Path) -> None:
     lasting = [name for name in files if not PASSING.fullmatch(name)]
     foreign = sorted(name for name in lasting if not is_result(name))
     if foreign:
-        raise StoreError(f"{path} contains {', '.join(foreign)}, which no run writes, so it was not deleted.")
+        raise StoreError(f"{path} contains {', '.join(foreign)}, which recombine did not write, so it was not deleted.")
     if lasting and not _may_be_ours(path):
-        raise StoreError(f"{path} was not deleted: it has no config.json of a run, so it may not be one.")
+        raise StoreError(f"{path} was not deleted because it has no config.json and may not be a run.")
 
 
 def _may_be_ours(path: Path) -> bool:

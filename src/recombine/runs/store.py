@@ -76,7 +76,7 @@ class Store:
         except OSError as error:
             raise StoreError(f"{self.root} cannot be a run store: {error.strerror}. Choose another --out.") from error
         if is_file:
-            raise StoreError(f"{self.root} is a file; a run store is a folder. Choose another --out.")
+            raise StoreError(f"{self.root} is a file, but a run store must be a folder. Choose another --out.")
 
     def check_place(self) -> None:
         """Raise if the folder cannot be created or written to. Creates nothing."""
@@ -128,8 +128,8 @@ class Store:
         try:
             if self.is_finished(config) and not replace:
                 raise StoreError(
-                    f"There already is a run named {name!r} with seed {run.seed} in {self.root}. Choose another "
-                    "name or replace it with replace=True."
+                    f"There is already a run named {name!r} with seed {run.seed} in {self.root}. Choose another name "
+                    "or replace it with replace=True."
                 )
             write_run(self.directory(config), config, run)
             stored = self.load(config.hash)
@@ -232,14 +232,14 @@ class Store:
         """The full id of a run from a unique prefix. Raises for anything else."""
         if not re.fullmatch(r"[0-9a-f]{1,16}", run):
             raise InputError(
-                f"The id of a run has up to 16 hexadecimal digits. Got {run!r}; see `recombine runs list`."
+                f"The id of a run has up to 16 hexadecimal digits. Got {run!r}. `recombine runs list` shows the ids."
             )
         if RUN_ID.fullmatch(run) and os.path.isdir(self.root / run):
             return run
         found = [name for name in self.ids() if name.startswith(run)]
         if len(found) != 1:
             what = f"{len(found)} runs start with" if found else "There is no run"
-            raise InputError(f"{what} {run!r} in {self.root}; see `recombine runs list --out {self.root}`.")
+            raise InputError(f"{what} {run!r} in {self.root}. `recombine runs list --out {self.root}` shows the ids.")
         return found[0]
 
     def ids(self) -> list[str]:

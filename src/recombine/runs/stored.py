@@ -171,8 +171,8 @@ class StoredRun:
         merged = found if kept is None else found.with_parts_of(kept)
         if merged is None:
             return found.noted(
-                f"not stored with run {self.id}, whose diagnosis has other settings and parts that this one lacks: "
-                f"save it elsewhere (--save FOLDER), or compute all parts with the new settings"
+                f"not stored with run {self.id}, because its stored diagnosis has other settings and additional "
+                "parts. Save this diagnosis elsewhere (--save FOLDER), or compute all parts with the new settings."
             )
         guard()
         try:
@@ -215,7 +215,7 @@ class StoredRun:
         found = Diagnosis.load(folder, partial=partial)
         if found.source.get("model") != self.facts["files"][WEIGHTS]:
             raise StoreError(
-                f"{folder} belongs to other weights, because the run was trained again. Diagnose it again."
+                f"{folder} belongs to other weights, because the run was trained again. Diagnose the run again."
             )
         return found
 

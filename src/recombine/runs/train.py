@@ -136,8 +136,8 @@ def _maker(model: Decoder | MakeModel) -> MakeModel:
         return copies_of(model)
     if isinstance(model, nn.Module) or not callable(model):
         raise InputError(
-            "Training several seeds needs several initial weights: pass a decoder (recombine.decoders), or a function "
-            f"that returns a module for a seed, such as lambda seed: MyModule(). Got {type(model).__name__}.",
+            "Training several seeds requires different initial weights. Pass a decoder (recombine.decoders), or a "
+            f"function that returns a module for a seed, such as lambda seed: MyModule(). Got {type(model).__name__}.",
             "model",
         )
     return seeded(model)

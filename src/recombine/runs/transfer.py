@@ -38,7 +38,7 @@ def add_diagnosis(run: StoredRun, files: Mapping[str, bytes], lock: Lock) -> Non
     if any(not DIAGNOSIS.fullmatch(name) for name in files) or content.get("files") != {
         name: digest for name, digest in digests.items() if name != MAIN
     }:
-        raise DamagedError(f"The received diagnosis of run {run.id} is damaged or not a diagnosis.")
+        raise DamagedError(f"The received diagnosis of run {run.id} is damaged or is not a diagnosis.")
     lock.check()
     folder = run.diagnosis_folder
     for name in sorted(files, key=lambda name: Path(name).name == MAIN):  # the file that lists the others comes last

@@ -98,7 +98,7 @@ def add_run(folder: Path, config: RunConfig, files: Mapping[str, bytes]) -> None
     facts = read_facts(files[RUN], what)
     check_belongs(facts, config.hash, what, StoredNames())
     if facts["files"] != {name: hashlib.sha256(files[name]).hexdigest() for name in RESULTS}:
-        raise DamagedError(f"{what} is damaged: a file does not match its digest.")
+        raise DamagedError(f"{what} is damaged. A file does not match its digest.")
     with staging(folder) as new:
         for name, content in files.items():
             write_bytes(new / name, content)

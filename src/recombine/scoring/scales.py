@@ -23,7 +23,7 @@ def check_scale(truth: Shaped[Tensor, "cell ..."], outputs: Shaped[Tensor, "cell
         if BYTES[0] <= high <= BYTES[1] and low > -1 and UNIT[0] <= least <= most <= UNIT[1]:  # false for NaN
             divide = "the target" if one == "truth" else "the model's output"
             raise InputError(
-                f"The {one} goes up to {high:g}, the {other} to {most:.3g}: their brightness scales differ. "
-                f"Divide {divide} by 255.",
+                f"The {one} goes up to {high:g}, the {other} to {most:.3g}, so their brightness scales differ. Divide "
+                f"{divide} by 255.",
                 "target",
             )

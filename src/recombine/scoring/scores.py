@@ -176,7 +176,7 @@ class Scores:
         split = np.array([str(row.get(SPLIT)) for row in rows])
         strange = sorted(set(split) - {ID, OOD, UNAVAILABLE})
         if lacking or texts or strange:
-            wrong = f"it lacks {', '.join(lacking)}" if lacking else f"{', '.join(texts)} holds text"
+            wrong = f"it lacks {', '.join(lacking)}" if lacking else f"{', '.join(texts)} contains text"
             wrong = wrong if lacking or texts else f"a split must be {ID}, {OOD} or {UNAVAILABLE}, not {strange[0]}"
             raise DamagedError(f"{path} is not a table of scores: {wrong}.")
         holdout = holdouts.mask(space, split == OOD)
@@ -205,10 +205,10 @@ class Scores:
         if self.source is not None and self.model is None:
             self.model, self.task = self.source()
         if self.model is None or self.task is None:
-            raise StoreError("These scores were read without their model; use store.load(run).scores for pictures.")
+            raise StoreError("These scores were read without their model. Use store.load(run).scores to draw pictures.")
         chosen = self.draw(n, seed) if cells is None else self.holdout.space.checked_cells(cells)
         if not len(chosen):
-            raise InputError("A picture needs at least one cell. Got none.")
+            raise InputError("A picture requires at least one cell. Got none.")
         return samples(self.model, self.task, chosen)
 
     def draw(self, n: int, seed: int = 0) -> Int[Tensor, " cell"]:

@@ -53,7 +53,8 @@ def read(folder: Path) -> dict[str, Any] | None:
     named = isinstance(runs, list) and all(isinstance(run, str) and RUN_ID.fullmatch(run) for run in runs)
     if found != FORMAT or not named or not all(isinstance(content.get(key), dict) for key in ("versions", "plugins")):
         raise DamagedError(
-            f"{path} is damaged or not from a sweep. Run the sweep again: it sets the file aside and rewrites it."
+            f"{path} is damaged or does not belong to a sweep. Run the sweep again, which renames this file and "
+            "writes a new one."
         )
     return content
 
@@ -90,8 +91,8 @@ def check_versions(store: Store, configs: Sequence[RunConfig], any_version: bool
         differing += [f"the plug-in {name} was changed" for name in _changed(plugins.recorded(facts))]
         if differing:
             raise StoreError(
-                f"{store.root} was made by another version ({what}: {'; '.join(differing)}), so new runs may not be "
-                "comparable with those in it. Choose another --out, or mix them with --any-version."
+                f"{store.root} was created by another version ({what}: {'; '.join(differing)}), so new runs may not "
+                "be comparable with the stored ones. Choose another --out, or allow mixing with --any-version."
             )
 
 

@@ -82,7 +82,8 @@ def status(folder: str | Path) -> SweepStatus:
     known = manifest.read(store.root)
     if known is None:
         raise StoreError(
-            f"{folder} is not the folder of a sweep: it has no {manifest.NAME}. Start one with `recombine sweep`."
+            f"{folder} is not the folder of a sweep, because it has no {manifest.NAME}. Start one with `recombine "
+            "sweep`."
         )
     now, log = time.time(), list(events(store.root))
     errors = _errors(log)

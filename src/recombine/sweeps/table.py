@@ -83,7 +83,8 @@ class Table:
                 self.to_pandas().to_parquet(buffer, index=False)
             except ImportError:
                 raise InputError(
-                    "Parquet needs pyarrow: pip install 'recombine[parquet]', or write a .csv instead."
+                    "Writing Parquet requires pyarrow. Install it with pip install 'recombine[parquet]', or write a "
+                    ".csv file."
                 ) from None
             write_bytes(path, buffer.getvalue())
         else:
@@ -123,7 +124,7 @@ class Table:
             if name is not None and name not in valid:
                 raise InputError(f"There is no column {name!r} to plot. Columns: {', '.join(valid)}.")
         if not self.rows:
-            raise InputError("There is nothing to plot: no run is finished.")
+            raise InputError("There is nothing to plot because no run is finished.")
         return plot(self.rows, x, y, by, ax)
 
 

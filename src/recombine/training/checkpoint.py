@@ -52,7 +52,7 @@ class Checkpoint:
         except OSError as error:
             raise StoreError(f"Cannot write a checkpoint to {self.path}: {error.strerror}.") from error
         if self.path.is_dir():
-            raise StoreError(f"A checkpoint must be a file, but {self.path} is a folder. Give a file in it.")
+            raise StoreError(f"A checkpoint must be a file, but {self.path} is a folder. Give the path of a file.")
 
     def write(self, snapshot: Snapshot) -> None:
         facts = {"format": FORMAT, "fingerprint": self.fingerprint, "facts": json.dumps(snapshot.facts)}
@@ -127,7 +127,7 @@ def _facts(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
         return {**facts, "step": int(facts["step"])}
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise DamagedCheckpoint(
-            path, f"{path} is not a checkpoint: its facts cannot be read. Move it away to start again."
+            path, f"{path} is not a checkpoint, because its metadata cannot be read. Move it away to start again."
         ) from error
 
 

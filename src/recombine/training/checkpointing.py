@@ -64,7 +64,7 @@ class Checkpointing:
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise DamagedCheckpoint(
                 self.files[0].path,
-                f"{self.files[0].path} does not fit the run it belongs to ({error}). Move it away to start again.",
+                f"{self.files[0].path} does not match its run ({error}). Move it away to start again.",
             ) from error
 
     def _snapshot(self, index: int) -> Snapshot:
@@ -143,7 +143,7 @@ class Checkpointing:
 def _check_state(optimizer: torch.optim.Optimizer) -> None:
     """torch's optimizers keep the same for every parameter: tensors of its shape, and single numbers."""
     if len({frozenset(state) for state in optimizer.state.values()}) > 1:
-        raise ValueError("what its optimizer keeps differs between parameters")
+        raise ValueError("the state of its optimizer differs between parameters")
     for parameter, state in optimizer.state.items():
         for slot, kept in state.items():
             if isinstance(kept, Tensor) and kept.shape not in ((), parameter.shape):

@@ -26,8 +26,8 @@ def explain(trainer: Trainer, index: int, step: int, columns: Sequence[str]) -> 
         if bool(bad.any()):
             row = int(trainer.schedules[index](step)[bad][0])
             why = (
-                f"{start} The {cause} of {int(bad.sum())} of its {len(bad)} examples are not finite (the first is from "
-                f"the source {trainer.examples.name_of(row)!r}). Remove or repair them."
+                f"{start} The {cause} of {int(bad.sum())} of its {len(bad)} examples are not finite (the first is "
+                f"from the source {trainer.examples.name_of(row)!r}). Remove or correct them."
             )
             return TrainingDiverged({seed: why}, causes={seed: cause})
     why = (

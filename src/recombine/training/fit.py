@@ -28,8 +28,8 @@ def check_fit(model: nn.Module, task: Task, loss: Loss, device: torch.device) ->
     """Raise if the model does not accept the task's inputs, or if its outputs do not fit the targets or the loss."""
     if isinstance(model, Decoder) and model.inverse != task.inverse:
         raise InputError(
-            f"{type(model).__name__} maps {'images to codes' if model.inverse else 'codes to images'}, but the "
-            f"task does not: build it with Task(…, inverse={model.inverse})."
+            f"{type(model).__name__} maps {'images to codes' if model.inverse else 'codes to images'}, but the task "
+            f"does not. Build the task with Task(…, inverse={model.inverse})."
         )
     cells = task.holdout.id_cells[:1].expand(2)
     values = task.space.values(cells).to(device, precision(model))

@@ -97,7 +97,9 @@ class Training(Parameters):
         for kind, given in terms.items():
             try:
                 if given.get("kind", kind) != kind:
-                    raise InputError(f"The kind of the term {kind!r} is its name. Got kind {given['kind']!r}; omit it.")
+                    raise InputError(
+                        f"The name of the term {kind!r} is its kind. Got kind {given['kind']!r}. Omit the kind."
+                    )
                 checked[kind] = TERMS.validate({**given, "kind": kind}).model_dump(exclude={"kind"})
             except InputError as error:
                 problems += [Problem(f"{kind}.{key}".rstrip("."), told) for key, told in error.problems]
@@ -122,10 +124,10 @@ class Training(Parameters):
         return self.steps if self.steps is not None else math.ceil(self.epochs * examples / self.batch)
 
     def finish(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> None:
-        """Change a model once its steps are done; most recipes do not. Only `finishes` recipes are asked to.
+        """Modify a model after its last step. Called only if `finishes` is true; most recipes do nothing.
 
         Args:
-            inputs, targets: Of trained examples; many of them, but not necessarily all.
+            inputs, targets: Inputs and targets of many trained examples, but not necessarily all.
         """
 
     @property

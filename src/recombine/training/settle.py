@@ -6,9 +6,9 @@ The penalty finds out what each factor does, but it also biases the operators, a
 on entries that should be zero. `settle` replaces the operators by the exact ones that their roles name
 (`recombine.models.composed.simplify`) and fits what is left to the trained images by L-BFGS, first with the background
 fixed. Shifts are by whole pixels; if these do not fit, they are fitted as well and may be fractions of a pixel. A fit
-that ends early leaves its error where the trained images say least, which is where unseen combinations suffer most. So
-it goes on, in double precision, until the rounding of single precision hides the error. The result is kept only if it
-fits the trained images at least as well as before. Held-out images play no part.
+that ends early leaves errors where the trained images constrain it least, and these errors affect unseen combinations
+most. The fit therefore continues in double precision until its error is below the rounding of single precision. The
+result is kept only if it fits the trained images at least as well as before. Held-out images are not used.
 """
 
 from __future__ import annotations
@@ -184,5 +184,5 @@ def _with_fractions(candidate: _Candidate, fit: ExactFit) -> _Candidate:
 
 
 def _is_composer(model: nn.Module) -> bool:
-    """Whether a model's images are those of a composer, with nothing behind it."""
+    """Whether a model returns the images of a composer without further layers."""
     return isinstance(model, FactorComposer) or (isinstance(model, Composed) and not len(model.layers))

@@ -52,9 +52,8 @@ class Setup:
         check_examples(task, chosen)
         if optimizer is not None and not callable(optimizer):
             raise InputError(
-                "An optimizer is given as a function (parameters, learning_rate) → torch optimizer. "
-                f"Got {optimizer!r}. A kind of optimizer is part of the recipe: "
-                "training=rc.recipe(optimizer={'kind': 'sgd'}).",
+                f"An optimizer must be a function (parameters, learning_rate) → torch optimizer. Got {optimizer!r}. "
+                "Set the kind of optimizer in the recipe: training=rc.recipe(optimizer={'kind': 'sgd'}).",
                 "optimizer",
             )
         made = chosen.loss_function() if loss is None else as_loss(loss)

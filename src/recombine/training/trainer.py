@@ -52,7 +52,7 @@ class Trainer:
         self.optimizer = setup.optimizer(list(self.program.parameters.values()), setup.training.learning_rate)
         if not isinstance(self.optimizer, torch.optim.Optimizer):
             got = type(self.optimizer).__name__
-            raise InputError(f"The optimizer's function must return a torch optimizer. Got {got}.", "optimizer")
+            raise InputError(f"The optimizer function must return a torch optimizer. Got {got}.", "optimizer")
         self.trace = LossTrace(len(seeds), self.program.objective.names, self.total, setup.device)
         self.step = 0
 

@@ -67,13 +67,13 @@ def check_examples(task: Task, training: Training) -> None:
     placed = placed_sources(task, training)
     for what, rows in (("An epoch", sum(p.epoch_length() for p in placed)), ("A batch", training.batch)):
         if rows > MOST_ROWS:
-            raise InputError(f"{what} may have at most {MOST_ROWS} examples. Got {rows}; train for more steps instead.")
+            raise InputError(f"{what} may have at most {MOST_ROWS} examples. Got {rows}. Train for more steps instead.")
     edges = sorted({0.0, *(edge for p in placed for edge in (p.placement.start, p.placement.stop))} - {1.0})
     for edge in edges:
         active = [p for p in placed if p.placement.start <= edge < p.placement.stop]
         if not any(p.epoch_length() for p in active):
             raise InputError(
-                f"There is nothing to train on from {edge:.0%} of the steps on: no source has examples there. "
+                f"There is nothing to train on after {edge:.0%} of the steps, because no source has examples there. "
                 "Add one, for example training.examples.single_factor={}, or set a count of cells above 0.",
                 "training.examples",
             )

@@ -25,9 +25,9 @@ def test_unknown_files(tmp_path):
     refused(tmp_path / "nothing.npz", "There is no file")
     refused(tmp_path / "nothing.xyz", "There is no file")
     refused(tmp_path / "nothing.h5", "There is no file")
-    refused({"kind": "dsprites", "file": str(tmp_path / "other.npz")}, "lacks imgs")
-    refused({"kind": "mpi3d", "file": str(tmp_path / "other.npz")}, "lacks images")
-    refused({"kind": "schott", "file": str(tmp_path / "other.npz")}, "not named as")
+    refused({"kind": "dsprites", "file": str(tmp_path / "other.npz")}, "missing: imgs")
+    refused({"kind": "mpi3d", "file": str(tmp_path / "other.npz")}, "'images' is missing")
+    refused({"kind": "schott", "file": str(tmp_path / "other.npz")}, "not named like")
     refused({"kind": "arrays", "images": str(tmp_path / "other.npz"), "labels": str(tmp_path / "text.txt")}, "text.txt")
     refused({"kind": "sprites"}, "There is no data set of kind 'sprites'")
 
@@ -48,10 +48,10 @@ def test_dsprites_labels_that_do_not_belong(tmp_path):
     with np.load(written.data["file"]) as file:
         arrays = {name: file[name] for name in ("imgs", "latents_classes", "latents_values")}
     for name, changed, message in (
-        ("imgs", arrays["imgs"][:-1], "must have a row per picture"),
+        ("imgs", arrays["imgs"][:-1], "must have one row per picture"),
         ("latents_values", arrays["latents_values"][::-1], "do not match its classes"),
-        ("latents_classes", arrays["latents_classes"] - 1, "integers from 0"),
-        ("latents_classes", arrays["latents_classes"].astype(float), "integers from 0"),
+        ("latents_classes", arrays["latents_classes"] - 1, "integers starting at 0"),
+        ("latents_classes", arrays["latents_classes"].astype(float), "integers starting at 0"),
     ):
         np.savez(written.data["file"], **{**arrays, name: changed})
         refused(written.data, message)
@@ -92,13 +92,13 @@ def test_h5_files_that_reach_out_are_refused(tmp_path):
     ("labels", "message"),
     [
         ("", "CSV file"),
-        ("file,x\n", "no line of labels"),
+        ("file,x\n", "a header but no labels"),
         ("name,x\na.png,1\n", "no column 'file'"),
         ("file\na.png\n", "no column with labels"),
         ("file,x\na.png\n", "Line 2"),
         ("file,x,x\na.png,1,1\n", "distinct column names"),
-        ("file,x\n../a.png,1\n", "stay in the folder"),
-        ("file,x\n/etc/passwd,1\n", "stay in the folder"),
+        ("file,x\n../a.png,1\n", "must not leave the folder"),
+        ("file,x\n/etc/passwd,1\n", "must not leave the folder"),
         ("file,x\nmissing.png,1\n", "There is no file"),
         ("file,x\ntext.png,1\n", "cannot be read as PNG or JPEG"),
         ("file,x,split\na.png,1,validation\n", "train or test"),
@@ -124,4 +124,4 @@ def test_pictures_too_large_to_be_meant_are_not_decoded(tmp_path, monkeypatch):
     monkeypatch.setattr("recombine.core.datasets.folder.MOST_PIXELS", 100)
     Image.new("L", (11, 10)).save(tmp_path / "a.png")
     (tmp_path / "labels.csv").write_text("file,x\na.png,1\n")
-    refused(tmp_path, "11×10 pixels, more than 100")
+    refused(tmp_path, "11×10 pixels. The maximum is 100")

@@ -38,7 +38,9 @@ def test_a_cyclic_factor_stays_so_if_it_is_thinned_evenly(tmp_path):
 def test_mpi3d_sizes_follow_from_the_number_of_pictures(tmp_path, count, colours):
     np.savez_compressed(tmp_path / "mpi3d.npz", images=np.zeros((count, 1, 1, 3), dtype=np.uint8))
     if colours is None:
-        with pytest.raises(InputError, match=r"has 1000 pictures; MPI3D has 1036800, its complex variant 460800"):
+        with pytest.raises(
+            InputError, match=r"has 1000 pictures, but MPI3D has 1036800 and its complex variant 460800"
+        ):
             open_dataset(tmp_path / "mpi3d.npz")
         return
     dataset = open_dataset(tmp_path / "mpi3d.npz", keep={"vertical_axis": "::20", "horizontal_axis": "::20"})

@@ -76,7 +76,7 @@ def test_a_changed_file_is_refused(tmp_path):
     path.write_bytes(b"before")
     sha256 = checked_file(path).sha256
     path.write_bytes(b"after!")
-    with pytest.raises(InputError, match="changed since its checksum was recorded"):
+    with pytest.raises(InputError, match="changed after its checksum was recorded"):
         DataFiles({"images": sha256}).open("images", path)
 
 
@@ -103,7 +103,7 @@ def test_joined_rows(tmp_path):
     parts = [np.arange(6).reshape(3, 2), np.arange(4).reshape(2, 2) + 10]
     joined = JoinedRows([MemoryRows(part) for part in parts])
     np.testing.assert_array_equal(joined.read(np.array([4, 0, 3])), np.concatenate(parts)[[4, 0, 3]])
-    with pytest.raises(InputError, match="one shape and type"):
+    with pytest.raises(InputError, match="the same shape and type"):
         JoinedRows([MemoryRows(parts[0]), MemoryRows(parts[1].astype(float))])
 
 
@@ -141,7 +141,7 @@ def test_a_header_that_announces_too_much_allocates_nothing(tmp_path):
     path = tmp_path / "a.npy"
     np.save(path, np.zeros((4, 3)))
     path.write_bytes(path.read_bytes().replace(b"(4, 3), }        ", b"(999999999, 3), }"))
-    with pytest.raises(InputError, match="its header announces 999999999×3 numbers"):
+    with pytest.raises(InputError, match="its header declares 999999999×3 numbers"):
         npy_rows(path)
 
 
@@ -195,5 +195,5 @@ def test_an_archive_that_promises_more_than_it_can_hold_is_refused(tmp_path):
     np.savez_compressed(path, images=np.zeros((10, 4), dtype=np.uint8))
     archive = NpzFile(path)
     archive._members["images"].file_size = 2**40
-    with pytest.raises(InputError, match="its header announces"):
+    with pytest.raises(InputError, match="its header declares"):
         archive.rows("images")

@@ -87,7 +87,7 @@ def test_checksums_name_the_content(written, dataset):
     assert all(len(sha256) == 64 for sha256 in dataset.sha256.values())
     assert open_dataset(written.data, sha256=dataset.sha256).space == dataset.space
     role = next(iter(dataset.sha256))
-    with pytest.raises(InputError, match=r"changed since its checksum was recorded"):
+    with pytest.raises(InputError, match=r"changed after its checksum was recorded"):
         open_dataset(written.data, sha256={**dataset.sha256, role: "0" * 64})
 
 

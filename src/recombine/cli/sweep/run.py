@@ -40,7 +40,7 @@ def run(
         list[str] | None,
         typer.Argument(
             metavar="[KEY=VALUE,VALUE...|FILE.yaml]...",
-            help="All combinations of the values are trained; see docs/sweeps.md.",
+            help="Settings; all combinations of the values are trained. See docs/sweeps.md.",
         ),
     ] = None,
     out: Out = Path("runs"),
@@ -59,9 +59,9 @@ def run(
     ] = False,
     max_parallel: MaxParallel = None,
     cpus: Annotated[float, typer.Option("--cpus", help="CPU cores per job.")] = 1.0,
-    gpus: Annotated[float, typer.Option("--gpus", help="GPUs per job; with 0.25 four jobs share one.")] = 0.0,
+    gpus: Annotated[float, typer.Option("--gpus", help="GPUs per job; with 0.25, four jobs share one GPU.")] = 0.0,
     memory: Annotated[str, typer.Option("--memory", help="Memory per job, e.g. 2GB.")] = "0",
-    retries: Annotated[int, typer.Option("--retries", help="How often to retry a job whose process died.")] = 2,
+    retries: Annotated[int, typer.Option("--retries", help="How many times to retry a job whose process died.")] = 2,
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", help="Seconds after which a job is stopped and counts as failed.")
     ] = None,
@@ -70,7 +70,9 @@ def run(
     ] = 60.0,
     device: Device = "auto",
     any_version: AnyVersion = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and the estimated time.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the runs and estimate the time, without training.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Train every configuration that is not finished yet, and optionally diagnose all runs.
@@ -142,7 +144,10 @@ def requested(parts: str | None, settings: dict[str, Any]) -> DiagnosisRequest |
 
     if parts is None:
         if settings:
-            raise InputError("--budget and --cells are settings of a diagnosis. Add --diagnose all.", "diagnose")
+            raise InputError(
+                "--budget and --cells configure a diagnosis, so they require --diagnose. Add --diagnose all.",
+                "diagnose",
+            )
         return None
     names = comma_separated([parts])
     request = DiagnosisRequest(parts=None if names == ["all"] else names, **settings)

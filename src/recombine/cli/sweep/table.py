@@ -22,15 +22,17 @@ def show_results(
     folder: SweepFolder,
     group: Annotated[bool, typer.Option("--group", help="Print means over seeds with 95 % intervals.")] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="Include all settings, not only those in which the runs differ.")
+        bool, typer.Option("--all", help="Include all settings, not only those that differ between runs.")
     ] = False,
     save: Annotated[
         list[Path] | None, typer.Option("--save", help="Write to FILE.csv or FILE.parquet. Can be repeated.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw a plot to this file.")] = None,
-    x: Annotated[str | None, typer.Option("--x", help="Setting on the x axis; default: one that differs.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Save a plot to this file.")] = None,
+    x: Annotated[
+        str | None, typer.Option("--x", help="Setting on the x axis; default: the first one that differs between runs.")
+    ] = None,
     y: Annotated[str, typer.Option("--y", help="Metric on the y axis.")] = "ood_mse",
-    by: Annotated[str | None, typer.Option("--by", help="Setting whose values become lines.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Setting with one line per value.")] = None,
     as_json: Json = False,
 ) -> None:
     """Print all finished runs as a tidy table: CSV on standard output, or a file with --save.
@@ -49,7 +51,7 @@ def show_results(
     whole = sweeps.table(Store(folder), all_settings=every)
     shown = whole.grouped() if group else whole
     for line in damage_lines(folder, whole.skipped):
-        say(f"left out: {line}", err=True)
+        say(f"skipped: {line}", err=True)
     if not whole.rows:
         say(f"note: no run in {folder} is finished.", err=True)
     for path in save or []:

@@ -52,7 +52,9 @@ def arrays(
     elif archive is not None and "labels" in archive.names:
         given = archive.read("labels")
     else:
-        raise InputError("Pictures need labels: give labels=FILE.npy or labels=FILE.csv beside images.", "labels")
+        raise InputError(
+            "Pictures need labels. Give labels=FILE.npy or labels=FILE.csv together with images.", "labels"
+        )
     if split is not None:
         rows = npy_rows(files.open("split", split))
         is_test = parts(rows.read(np.arange(len(rows))), split)

@@ -70,7 +70,7 @@ class Dataset:
         fixed: dict[str, str],
     ) -> None:
         if len(space) > MOST_CELLS:
-            raise InputError(f"A data set has at most {MOST_CELLS} cells. {space} has {len(space)}; keep fewer values.")
+            raise InputError(f"A data set has at most {MOST_CELLS} cells. {space} has {len(space)}. Keep fewer values.")
         self.source, self.space, self.positions, self.fixed = source, space, positions, fixed
         self.is_test = source.is_test
         self._rows = source.rows(None)
@@ -137,7 +137,7 @@ class Dataset:
         images = torch.from_numpy(np.ascontiguousarray(raw, dtype=np.float32)).reshape(-1, *self.picture_shape)
         if self.source.dtype.kind == "f" and not bool(images.isfinite().all()):
             wrong = int(numbers[int((~images.isfinite().flatten(1).all(1)).nonzero()[0, 0])])
-            raise InputError(f"Picture {wrong} holds NaN or infinite numbers. Repair it, or leave it out.")
+            raise InputError(f"Picture {wrong} contains NaN or infinite numbers. Correct or remove it.")
         return images if self.scale == 1 else images.div_(self.scale)
 
     def _examined(self) -> tuple[float, tuple[float, float]]:
@@ -147,7 +147,7 @@ class Dataset:
         seen = self._rows.read(sample)
         if dtype.kind == "f" and not np.isfinite(seen).all():
             wrong = int(sample[np.flatnonzero(~np.isfinite(seen).reshape(len(seen), -1).all(1))[0]])
-            raise InputError(f"Picture {wrong} holds NaN or infinite numbers. Repair it, or leave it out.")
+            raise InputError(f"Picture {wrong} contains NaN or infinite numbers. Correct or remove it.")
         low, high = float(seen.min()), float(seen.max())
         if given is not None:
             scale = given
@@ -173,7 +173,8 @@ def _channels(source: Source) -> Channels | None:
     if first == last:
         what = "both the first and the last axis" if first else "neither the first nor the last axis"
         raise InputError(
-            f"Pictures of shape {shape}: {what} could be the colour channels. Give channels='first' or channels='last'."
+            f"The pictures have shape {shape}, so {what} could be the colour channels. Set channels='first' or "
+            "channels='last'."
         )
     return "first" if first else "last"
 
@@ -225,7 +226,7 @@ def assembled(source: Source, factors: Mapping[str, Factor] | None, keep: Keep |
     if not source.named:
         if factors is None or len(factors) != len(columns):
             got = "no names" if factors is None else f"{len(factors)} factors ({', '.join(factors)})"
-            raise InputError(f"The labels have {len(columns)} columns, and there are {got} for them. {NAMES_MISSING}")
+            raise InputError(f"The labels have {len(columns)} columns, but there are {got} for them. {NAMES_MISSING}")
         columns = dict(zip(factors, columns.values()))
     elif factors is not None and not source.factors:
         unknown = [name for name in factors if name not in columns]

@@ -43,15 +43,16 @@ def dsprites(files: DataFiles, file: DataPath, drop_repeated: bool = False) -> S
     missing = [name for name in ARRAYS if name not in archive.names]
     if missing:
         raise InputError(
-            f"{path} is not laid out as dSprites: it lacks {', '.join(missing)}. It has {', '.join(archive.names)}."
+            f"{path} does not have the layout of dSprites. These arrays are missing: {', '.join(missing)}. It has "
+            f"{', '.join(archive.names)}."
         )
     header = archive.header("imgs")
     classes, values = archive.read("latents_classes"), archive.read("latents_values")
     for name, found in (("latents_classes", classes), ("latents_values", values)):
         if found.shape != (header.shape[0], len(FACTORS)):
             raise InputError(
-                f"{path}: {name} must have a row per picture and {len(FACTORS)} columns, {(header.shape[0], 6)}. Got "
-                f"{found.shape}."
+                f"{path}: {name} must have one row per picture and {len(FACTORS)} columns, {(header.shape[0], 6)}. "
+                f"Got {found.shape}."
             )
     factors = {name: _factor(name, classes[:, i], values[:, i], path) for i, name in enumerate(FACTORS)}
     source = Source(
@@ -75,13 +76,13 @@ def _factor(name: str, classes: np.ndarray, values: np.ndarray, path: Path) -> F
     size = int(classes.max()) + 1 if len(classes) else 0
     if len(classes) == 0 or classes.min() < 0 or classes.dtype.kind not in "iu" or size > len(classes):
         raise InputError(
-            f"{path}: the classes of {name!r} must be integers from 0. The file is damaged or not dSprites."
+            f"{path}: the classes of {name!r} must be integers starting at 0. The file is damaged or is not dSprites."
         )
     by_class = np.full(size, np.nan)
     by_class[classes] = values
     if not (np.diff(by_class) > 0).all() or not (by_class[classes] == values).all():
         raise InputError(
-            f"{path}: the values of {name!r} do not match its classes. The file is damaged or not dSprites."
+            f"{path}: the values of {name!r} do not match its classes. The file is damaged or is not dSprites."
         )
     if name == "shape" and size <= len(SHAPES):
         return categorical(SHAPES[:size])

@@ -52,14 +52,14 @@ def open_regular(path: Path) -> int:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         raise InputError(
-            f"There is no file {path}. Give the path of the data; a file that was moved is also found in the folders "
-            f"named by the environment variable {SEARCH}."
+            f"There is no file {path}. Give the path of the data. If the file was moved, add its new folder to the "
+            f"environment variable {SEARCH}."
         ) from None
     except OSError as error:
         raise InputError(f"{path} cannot be opened: {error.strerror}.") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise InputError(f"{path} is not a regular file. Data are read only from regular files.")
+        raise InputError(f"{path} is not a regular file. recombine reads data only from regular files.")
     return descriptor
 
 
@@ -162,8 +162,8 @@ class DataFiles:
 def changed(path: Path, before: str, now: str) -> InputError:
     """The error for data that have changed."""
     return InputError(
-        f"{path} changed since its checksum was recorded: its sha256 was {before[:16]}…, and it is {now[:16]}… now. "
-        "Restore it; or train on the changed data as another run, by a configuration without sha256."
+        f"{path} changed after its checksum was recorded. Its sha256 was {before[:16]}… and is now {now[:16]}…. "
+        "Restore the file, or train a new run on the changed data with a configuration without sha256."
     )
 
 

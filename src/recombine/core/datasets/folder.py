@@ -53,11 +53,11 @@ def folder(
     place = files.folder(folder)
     columns = read_csv(files.open("labels", place / labels))
     if column not in columns:
-        raise InputError(f"{labels} has no column {column!r} with the files' names. It has {', '.join(columns)}.")
+        raise InputError(f"{labels} has no column {column!r} with file names. Its columns are {', '.join(columns)}.")
     names = columns.pop(column).tolist()
     split = columns.pop(SPLIT, None)
     if not columns:
-        raise InputError(f"{labels} names files but has no column with labels.")
+        raise InputError(f"{labels} has file names but no column with labels.")
     paths = [place / _inside(name, labels) for name in names]
     files.open_many("pictures", place, paths)
     rows = PictureRows(paths, None if size is None else (size[0], size[1]))
@@ -70,7 +70,9 @@ def _inside(name: str, labels: str) -> PurePosixPath:
     """A file's name, which must not lead out of the folder."""
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts:
-        raise InputError(f"{labels} names the file {name!r}. Names must be relative and stay in the folder.")
+        raise InputError(
+            f"{labels} names the file {name!r}. File names must be relative and must not leave the folder."
+        )
     return path
 
 
@@ -85,7 +87,7 @@ class PictureRows(Rows):
         for path in paths:
             with _opened(path) as image:
                 if image.mode not in (*GREY, *COLOUR):
-                    raise InputError(f"{path} has pixels of type {image.mode}. Save it with 8 bits per channel.")
+                    raise InputError(f"{path} has pixels of mode {image.mode}. Save it with 8 bits per channel.")
                 if image.mode not in GREY:
                     self.mode = "RGB"
                 # the camera lay on its side; of PNG files this would decode the picture, and they do not say so
@@ -95,8 +97,8 @@ class PictureRows(Rows):
         if size is None and len(shapes) > 1:
             (first, one), (second, other) = list(shapes.items())[:2]
             raise InputError(
-                f"Pictures must have the same size. {one} has {first[0]}×{first[1]} pixels, {other} has {second[0]}×"
-                f"{second[1]}. Give size=[rows, columns] to resize all of them."
+                f"All pictures must have the same size. {one} has {first[0]}×{first[1]} pixels, {other} has "
+                f"{second[0]}×{second[1]}. Give size=[rows, columns] to resize all of them."
             )
         pixels = size or next(iter(shapes))
         self.shape = (len(paths), *pixels) if self.mode == "L" else (len(paths), *pixels, 3)
@@ -124,7 +126,7 @@ class PictureRows(Rows):
                 image = image.resize((self.size[1], self.size[0]), Image.Resampling.BOX)
             found = np.asarray(image)
         if found.shape != self.shape[1:]:
-            raise InputError(f"{path} changed while it was in use: it has {found.shape} pixels now.")
+            raise InputError(f"{path} changed while it was in use. It now has {found.shape} pixels.")
         return found
 
 
@@ -134,7 +136,7 @@ def _opened(path: Path) -> Iterator[Image]:
     try:
         from PIL import Image
     except ImportError as error:
-        raise InputError("Reading PNG and JPEG files needs Pillow. Install it with: pip install pillow.") from error
+        raise InputError("Reading PNG and JPEG files requires Pillow. Install it with: pip install pillow.") from error
     with os.fdopen(open_regular(path), "rb") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the size is checked below
         try:
@@ -142,6 +144,6 @@ def _opened(path: Path) -> Iterator[Image]:
         except Exception as error:  # decoders raise many types
             raise InputError(f"{path} cannot be read as PNG or JPEG. It is damaged or has another format.") from error
         if image.width * image.height > MOST_PIXELS:
-            raise InputError(f"{path} has {image.width}×{image.height} pixels, more than {MOST_PIXELS}.")
+            raise InputError(f"{path} has {image.width}×{image.height} pixels. The maximum is {MOST_PIXELS}.")
         with image:
             yield image

@@ -61,7 +61,7 @@ def _position(entry: Any, factor: Factor) -> int:
     if isinstance(entry, bool) or not isinstance(entry, int):
         raise InputError(f"expected {FORMS}.")
     if not 0 <= entry < factor.size:
-        raise InputError(f"its values are numbered 0 … {factor.size - 1}.")
+        raise InputError(f"its values are numbered from 0 to {factor.size - 1}.")
     return entry
 
 
@@ -84,5 +84,5 @@ def chosen_pictures(
     for name, places in kept.items():
         inside &= np.isin(positions[:, space.axis(name)], places)
     if not inside.any():
-        raise InputError(f"No picture has the values to keep ({', '.join(kept)}). Keep more values.")
+        raise InputError(f"No picture has the selected values ({', '.join(kept)}). Keep more values.")
     return np.flatnonzero(inside)

@@ -41,7 +41,7 @@ def columns_of(labels: Any, names: Sequence[str] | None, *, named: bool = True) 
         raise InputError(f"Labels are an array (picture,) or (picture, factor). Got shape {array.shape}.")
     if names is None or len(names) != array.shape[1]:
         got = "no names" if names is None else f"{len(names)} names ({', '.join(names)})"
-        raise InputError(f"The labels have {array.shape[1]} columns, and there are {got} for them. {NAMES_MISSING}")
+        raise InputError(f"The labels have {array.shape[1]} columns, but there are {got} for them. {NAMES_MISSING}")
     told = [f"The labels of {name!r}" if named else f"The labels in column {i}" for i, name in enumerate(names)]
     return {name: _plain(array[:, i], told[i]) for i, name in enumerate(names)}
 
@@ -143,7 +143,10 @@ def positions_of(column: Column, factor: Factor, name: str) -> Positions:
     else:
         numbers = _numbers(column)
         if numbers.dtype.kind == "U":
-            raise InputError(f"The labels of {name!r} must be numbers, as its values are. Got {column[0]!r}.")
+            raise InputError(
+                f"The labels of {name!r} must be numbers because the values of the factor are numbers. Got "
+                f"{column[0]!r}."
+            )
         exact = factor.position(torch.from_numpy(numbers.astype(np.float64))).numpy()
         positions = np.round(exact).astype(np.int64)
         wrong = np.abs(exact - positions) > NEAR

@@ -40,7 +40,7 @@ def layout_of(path: Path) -> dict[str, Any]:
             return {"kind": "arrays", "images": str(place)}
         if is_mpi3d(place, names):
             return {"kind": "mpi3d", "file": str(place)}
-        raise InputError(f"{path} has no known layout: its arrays are {', '.join(names)}. Known: {KNOWN}.")
+        raise InputError(f"{path} has no known layout. Its arrays are {', '.join(names)}. Known: {KNOWN}.")
     if not place.exists():
         raise InputError(f"There is no file {path}.")
     raise InputError(f"{path} has no known layout. Known: {KNOWN}.")

@@ -33,8 +33,9 @@ def memory(files: DataFiles) -> Source:
     source = None if sha256 is None else _held.get(sha256)
     if source is None:
         raise InputError(
-            "This run was made from arrays of a Python program, which are not in memory now. Make its task again from "
-            "the same arrays, with rc.Task.from_arrays; or train from files, which a run can find again."
+            "This run was trained on arrays of a Python program, which are no longer in memory. Create its task "
+            "again from the same arrays with rc.Task.from_arrays. Runs trained on files can be loaded without this "
+            "step."
         )
     files.opened[ROLE] = DataFile(Path(), str(sha256), 0)
     return source
@@ -66,7 +67,7 @@ def source_of(
         labels = rows.labels
     else:
         raise InputError(
-            "Pictures are an array, a tensor, the path of a file, or without labels a map-style data set that yields "
+            "Pictures must be an array, a tensor or the path of a file, or a map-style data set that yields "
             f"(picture, labels). Got {type(images).__name__}."
         )
     if labels is None:
@@ -108,14 +109,15 @@ class DatasetRows(Rows):
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
         if len(dataset) == 0:
-            raise InputError("The data set has no picture.")
+            raise InputError("The data set is empty.")
         entries = [self._entry(index) for index in range(len(dataset))]
         first = entries[0][0]
         self.shape, self.dtype = (len(entries), *first[0]), first[1]
         for index, (facts, _) in enumerate(entries):
             if facts != first:
                 raise InputError(
-                    f"Pictures must have the same shape and type. Picture 0 has {first}, picture {index} has {facts}."
+                    f"All pictures must have the same shape and type. Picture 0 has {first}, picture {index} has "
+                    f"{facts}."
                 )
         labels = [label for _, label in entries]
         if isinstance(labels[0], Mapping):
@@ -126,7 +128,7 @@ class DatasetRows(Rows):
     def _entry(self, index: int) -> tuple[tuple[tuple[int, ...], np.dtype], Any]:
         entry = self.dataset[index]
         if not isinstance(entry, tuple | list) or len(entry) != 2:
-            raise InputError(f"The data set must yield (picture, labels). Got {type(entry).__name__} for {index}.")
+            raise InputError(f"The data set must yield (picture, labels). Got {type(entry).__name__} at index {index}.")
         picture = np.asarray(entry[0])
         return (picture.shape, picture.dtype), entry[1]
 

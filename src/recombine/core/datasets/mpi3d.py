@@ -51,12 +51,15 @@ def mpi3d(files: DataFiles, file: DataPath) -> Source:
     path = files.open("file", file)
     archive = NpzFile(path)
     if "images" not in archive.names:
-        raise InputError(f"{path} is not laid out as MPI3D: it lacks images. It has {', '.join(archive.names)}.")
+        raise InputError(
+            f"{path} does not have the layout of MPI3D. The array 'images' is missing. It has "
+            f"{', '.join(archive.names)}."
+        )
     header = archive.header("images")
     if len(header.shape) not in (4, len(FACTORS) + 3):
         raise InputError(
-            f"{path} is not laid out as MPI3D: images have the axes picture, row, column, channel, or {len(FACTORS)} "
-            f"factors and these. Got {header.shape}."
+            f"{path} does not have the layout of MPI3D. The axes of images must be picture, row, column, channel, or "
+            f"{len(FACTORS)} factors followed by row, column, channel. Got {header.shape}."
         )
     factors = _variant(path, header.shape[:-3])
     sizes = tuple(factor.size for factor in factors.values())
@@ -88,8 +91,8 @@ def _variant(path: Path, leading: tuple[int, ...]) -> dict[str, Factor]:
         sizes, first = complicated, COMPLEX
     else:
         raise InputError(
-            f"{path} has {math.prod(leading)} pictures; MPI3D has {math.prod(simple)}, its complex variant "
-            f"{math.prod(complicated)}. The file is not MPI3D, or is truncated."
+            f"{path} has {math.prod(leading)} pictures, but MPI3D has {math.prod(simple)} and its complex variant "
+            f"{math.prod(complicated)}. The file is truncated or is not MPI3D."
         )
     labels = {**first, **LABELS}
     return {

@@ -69,8 +69,8 @@ def npy_rows(path: Path) -> Rows:
         size = os.fstat(file.fileno()).st_size
     if size != header.size + header.nbytes:
         raise InputError(
-            f"{path} has {size} bytes, but its header announces {'×'.join(map(str, header.shape))} numbers of type "
-            f"{header.dtype}, {header.size + header.nbytes} bytes in all. {DAMAGED}"
+            f"{path} has {size} bytes, but its header declares {'×'.join(map(str, header.shape))} numbers of type "
+            f"{header.dtype}, {header.size + header.nbytes} bytes in total. {DAMAGED}"
         )
     return _laid_out(path, header.size, header)
 
@@ -89,7 +89,7 @@ class NpzFile:
         path: A regular file.
 
     Raises:
-        InputError: If it is no zip file.
+        InputError: If it is not a zip file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -111,11 +111,11 @@ class NpzFile:
             header = read_header(member, what)
         if info.file_size != header.size + header.nbytes:
             raise InputError(
-                f"{what} has {info.file_size} bytes, but its header announces {header.size + header.nbytes}. {DAMAGED}"
+                f"{what} has {info.file_size} bytes, but its header declares {header.size + header.nbytes}. {DAMAGED}"
             )
         most = info.compress_size * (MOST_DEFLATED if self.is_compressed(name) else 1) + 2**12
         if header.nbytes > most:
-            raise InputError(f"{what} announces {header.nbytes} bytes, more than the file can hold. {DAMAGED}")
+            raise InputError(f"{what} declares {header.nbytes} bytes, more than the file can hold. {DAMAGED}")
         return header
 
     def rows(
@@ -159,7 +159,7 @@ class NpzFile:
         """All rows of a member from its beginning, some at a time; its checksum is verified at its end."""
         header, what = self.header(name), self._what(name)
         if header.fortran and len(header.shape) > 1:
-            raise InputError(f"{what} is in Fortran order and compressed. Save it again in C order.")
+            raise InputError(f"{what} is compressed and in Fortran order, which is not supported. Save it in C order.")
         count, *rest = shape or header.shape or (1,)
         row_bytes = header.nbytes // max(1, count)
         step = max(1, BLOCK_BYTES // max(1, row_bytes))
@@ -184,7 +184,7 @@ class NpzFile:
             found = file.read(LOCAL_HEADER.size)
             size = os.fstat(file.fileno()).st_size
         if len(found) < LOCAL_HEADER.size or not found.startswith(ZIP_BEGINS):
-            raise InputError(f"{self._what(name)} does not begin where the file says. {DAMAGED}")
+            raise InputError(f"{self._what(name)} does not begin at the position given in the file. {DAMAGED}")
         *_, name_length, extra_length = LOCAL_HEADER.unpack(found)
         offset = start + LOCAL_HEADER.size + name_length + extra_length
         if offset + self._members[name].file_size > size:
@@ -197,7 +197,7 @@ class NpzFile:
             try:
                 archive = zipfile.ZipFile(file)
             except (zipfile.BadZipFile, ValueError, struct.error, EOFError) as error:
-                raise InputError(f"{self.path} is no .npz file: {_first_line(error)}. {DAMAGED}") from error
+                raise InputError(f"{self.path} is not an .npz file: {_first_line(error)}. {DAMAGED}") from error
             with archive:
                 yield archive
 
@@ -216,9 +216,9 @@ def check_memory(nbytes: int, what: str) -> None:
     free = available_memory()
     if free is not None and nbytes > 0.8 * free:
         raise InputError(
-            f"{what} is compressed, so what is kept of it must fit into memory: {nbytes / 2**30:.1f} GB of "
-            f"{free / 2**30:.1f} GB free. Keep fewer values of its factors (keep=…), or make a copy that is read from "
-            "disk: recombine data unpack FILE OUT.npy."
+            f"{what} is compressed, so the selected part must fit into memory: {nbytes / 2**30:.1f} GB of "
+            f"{free / 2**30:.1f} GB free. Keep fewer values of its factors (keep=…), or unpack it into a file that is "
+            "read from disk: recombine data unpack FILE OUT.npy."
         )
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Int, Shaped
 from recombine.core.datasets.files import open_regular
 from recombine.core.errors import InputError
 
-KINDS = "biuf"  # of numpy: truth values, whole numbers, floating point
+KINDS = "biuf"  # of numpy: truth values, integers, floating point
 BLOCK_BYTES = 2**24  # about how much is read at a time where an order may be chosen
 
 
@@ -98,7 +98,7 @@ class FileRows(Rows):
             got = os.preadv(self._descriptor, [into[done:]], position + done)
             if got == 0:
                 raise InputError(
-                    f"{self.path} was truncated while it was in use: it ends before row {row}. Restore the file."
+                    f"{self.path} was truncated while it was in use. It ends before row {row}. Restore the file."
                 )
             done += got
 
@@ -129,8 +129,8 @@ class JoinedRows(Rows):
         for part in parts:
             if part.shape[1:] != first.shape[1:] or part.dtype != first.dtype:
                 raise InputError(
-                    f"Pictures of one data set must have one shape and type. Got {part.shape[1:]} of {part.dtype} "
-                    f"beside {first.shape[1:]} of {first.dtype}."
+                    f"All pictures of a data set must have the same shape and type. Got {part.shape[1:]} of "
+                    f"{part.dtype} and {first.shape[1:]} of {first.dtype}."
                 )
         self.parts = parts
         self.shape, self.dtype = (sum(map(len, parts)), *first.shape[1:]), first.dtype

@@ -47,7 +47,7 @@ def schott(files: DataFiles, file: DataPath) -> Source:
     match = NAME.fullmatch(Path(file).name)
     if match is None:
         raise InputError(
-            f"{file} is not named as the files of Schott et al. are, for example dsprites_composition_train_images.npz."
+            f"{file} is not named like the files of Schott et al., for example dsprites_composition_train_images.npz."
         )
     pictures: list[NpzFile] = []
     labels: list[np.ndarray] = []
@@ -62,8 +62,8 @@ def schott(files: DataFiles, file: DataPath) -> Source:
     for path, header, found in zip((p.path for p in pictures), headers, labels):
         if found.ndim != 2 or len(found) != header.shape[0]:
             raise InputError(
-                f"{path.name} has {header.shape[0]} pictures, but its labels have shape {found.shape}: they do not "
-                "belong together."
+                f"{path.name} has {header.shape[0]} pictures, but its labels have shape {found.shape}. The files do "
+                "not belong together."
             )
     columns, factors = _labelled(match["set"], np.concatenate(labels), file)
     counts = [header.shape[0] for header in headers]

@@ -36,8 +36,8 @@ def shapes3d(files: DataFiles, file: DataPath) -> Source:
     images, labels = H5Rows(path, "images"), H5Rows(path, "labels")
     if len(images.shape) != 4 or labels.shape != (images.shape[0], len(FACTORS)):
         raise InputError(
-            f"{path} is not laid out as Shapes3D: expected images (picture, row, column, channel) and labels (picture, "
-            f"{len(FACTORS)}). Got {images.shape} and {labels.shape}."
+            f"{path} does not have the layout of Shapes3D. Expected images (picture, row, column, channel) and labels "
+            f"(picture, {len(FACTORS)}). Got {images.shape} and {labels.shape}."
         )
     values = labels.read(np.arange(len(labels)))
     found = {name: inferred(values[:, i], name) for i, name in enumerate(FACTORS)}
@@ -69,7 +69,7 @@ class H5Rows(Rows):
             self._offset = found.id.get_offset() if found.chunks is None and found.id.get_storage_size() else None
             stored = found.id.get_storage_size()
         if stored == 0 and np.prod(self.shape) > 0:
-            raise InputError(f"{path}: {name!r} was announced but never written. Get the file again.")
+            raise InputError(f"{path}: {name!r} was declared but never written. Download the file again.")
 
     def in_file(self) -> Rows | None:
         """The same rows read without h5py, if they lie in one piece."""
@@ -82,7 +82,7 @@ class H5Rows(Rows):
             try:
                 rows = array[unique] if len(unique) else np.empty((0, *self.shape[1:]), self.dtype)
             except OSError as error:
-                raise InputError(f"{self.path}: {self.name!r} cannot be unpacked. Get the file again.") from error
+                raise InputError(f"{self.path}: {self.name!r} cannot be unpacked. Download the file again.") from error
         return rows[back]
 
     def _checked(self, file: Any) -> Any:
@@ -93,11 +93,13 @@ class H5Rows(Rows):
             raise InputError(f"{self.path} contains no array {self.name!r}. It contains {listed}.")
         found = file[self.name]
         if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
-            raise InputError(f"{self.path}: {self.name!r} must be an array that lies in the file itself.")
+            raise InputError(f"{self.path}: {self.name!r} must be stored in the file itself, not in another file.")
         creation = found.id.get_create_plist()
         filters = [creation.get_filter(i)[0] for i in range(creation.get_nfilters())]
         if not set(filters) <= set(FILTERS):
-            raise InputError(f"{self.path}: {self.name!r} is packed with filters {filters}. Use gzip, lzf or none.")
+            raise InputError(
+                f"{self.path}: {self.name!r} is compressed with the filters {filters}. Use gzip, lzf or no compression."
+            )
         check_numbers(found.dtype, f"{self.path}: {self.name!r}")
         return found
 
@@ -106,8 +108,10 @@ def _opened(path: Path) -> Any:
     try:
         import h5py
     except ImportError as error:
-        raise InputError("Reading .h5 files needs h5py. Install it with: pip install 'recombine[h5]'.") from error
+        raise InputError("Reading .h5 files requires h5py. Install it with: pip install 'recombine[h5]'.") from error
     try:
         return h5py.File(path, "r", locking=False)
     except OSError as error:
-        raise InputError(f"{path} is no readable HDF5 file. It is damaged or was not fully downloaded.") from error
+        raise InputError(
+            f"{path} is not a readable HDF5 file. It is damaged or was not downloaded completely."
+        ) from error

@@ -65,8 +65,8 @@ class Source:
     def __post_init__(self) -> None:
         if len(self.shape) < 2 or 0 in self.shape:
             raise InputError(
-                "Pictures are an array of shape (picture, row, column), (picture, row, column, channel), (picture, "
-                f"channel, row, column) or (picture, number). Got {self.shape}."
+                "Pictures must be an array of shape (picture, row, column), (picture, row, column, channel), "
+                f"(picture, channel, row, column) or (picture, number). Got {self.shape}."
             )
         parts = {f"the labels of {n!r}" if self.named else "the labels": c for n, c in self.columns.items()}
         if self.is_test is not None:
@@ -74,8 +74,8 @@ class Source:
         for what, column in parts.items():
             if column.shape != (self.shape[0],):
                 raise InputError(
-                    f"Every picture needs its labels. Got {self.shape[0]} pictures, but {what} of {len(column)} "
-                    "pictures. Give as many labels as pictures, in the same order."
+                    f"Every picture needs labels. Got {self.shape[0]} pictures, but {what} of {len(column)} pictures. "
+                    "Give as many labels as pictures, in the same order."
                 )
 
     def only(self, chosen: Chosen) -> Source:

@@ -22,19 +22,22 @@ def read_csv(path: Path) -> dict[str, Shaped[np.ndarray, " row"]]:
     """The columns of a CSV file with a header line, as texts."""
     with os.fdopen(open_regular(path), encoding="utf-8-sig", newline="") as file:
         if os.fstat(file.fileno()).st_size > MOST_BYTES:
-            raise InputError(f"{path} has more than {MOST_BYTES} bytes, too many for labels as text. Use an .npy file.")
+            raise InputError(
+                f"{path} has more than {MOST_BYTES} bytes, which is too large for a text file of labels. Use an .npy "
+                "file."
+            )
         try:
             header, *rows = [row for row in csv.reader(file, strict=True) if row]
         except (ValueError, csv.Error) as error:  # no line at all, or bytes that are no text
-            raise InputError(f"{path} is not a CSV file with a header line and a line per picture: {error}.") from error
+            raise InputError(f"{path} is not a CSV file with a header and one line per picture: {error}.") from error
     names = [name.strip() for name in header]
     if len(set(names)) != len(names) or not all(names):
         raise InputError(f"The first line of {path} must contain distinct column names. Got {header}.")
     for number, row in enumerate(rows, start=2):
         if len(row) != len(names):
-            raise InputError(f"Line {number} of {path} has {len(row)} entries; its header has {len(names)}.")
+            raise InputError(f"Line {number} of {path} has {len(row)} entries, but the header has {len(names)}.")
     if not rows:
-        raise InputError(f"{path} has a header but no line of labels.")
+        raise InputError(f"{path} has a header but no labels.")
     return {name: np.array([row[i].strip() for row in rows]) for i, name in enumerate(names)}
 
 
@@ -56,7 +59,7 @@ def parts(split: Shaped[np.ndarray, " row"], what: str) -> Bool[np.ndarray, " ro
     strange = sorted(set(words) - set(PARTS))
     if strange:
         raise InputError(
-            f"{what} must be train or test for every picture, or true for pictures of the test part. Got "
+            f"{what} must contain train or test for every picture, or true for test pictures. Got "
             f"{', '.join(map(repr, strange[:5]))}."
         )
     return np.array([PARTS[word] for word in words])

@@ -24,15 +24,15 @@ def unpack(source: Source, target: Path) -> tuple[Path, Path]:
     Both files appear only when they are complete. Only a few pictures are in memory at a time.
     """
     if target.suffix.lower() != ".npy":
-        raise InputError(f"The unpacked copy is an .npy file. Got {target}.")
+        raise InputError(f"The output must be an .npy file. Got {target}.")
     labels = target.with_suffix(".csv")
     for path in (target, labels):
         if path.exists():
-            raise InputError(f"{path} exists already. Choose another name, or delete it.")
+            raise InputError(f"{path} already exists. Choose another name, or delete it.")
     needed = math.prod(source.shape) * source.dtype.itemsize
     folder = next(place for place in target.absolute().parents if place.exists())
     if shutil.disk_usage(folder).free < needed:
-        raise InputError(f"The copy needs {needed / 2**30:.1f} GB, more than {folder} has free.")
+        raise InputError(f"The copy needs {needed / 2**30:.1f} GB, which is more than {folder} has free.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as staging:
@@ -41,7 +41,7 @@ def unpack(source: Source, target: Path) -> tuple[Path, Path]:
             os.replace(Path(staging) / "labels", labels)
             os.replace(Path(staging) / "pictures", target)
     except OSError as error:
-        raise StoreError(f"Could not write {target}: {error.strerror or error}. Choose another place.") from error
+        raise StoreError(f"Could not write {target}: {error.strerror or error}. Choose another folder.") from error
     return target, labels
 
 

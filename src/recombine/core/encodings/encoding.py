@@ -98,8 +98,8 @@ class Encoding(ABC):
             problem = _problem(labels, self.encode_factor(name, values))
             if problem:
                 raise InputError(
-                    f"The encoding {self._described} does not suit factor {name!r}: {problem}. "
-                    "Choose other settings of the encoding, or other values of the factor."
+                    f"The encoding {self._described} does not work for factor {name!r}: {problem}. Choose other "
+                    "settings of the encoding, or other values of the factor."
                 )
 
     @property

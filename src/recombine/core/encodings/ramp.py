@@ -37,7 +37,7 @@ class Ramp(Encoding):
     def absent(self, name: str, block: Float[Tensor, "*shape unit"]) -> Float[Tensor, "*shape unit"]:
         if not self.flag:
             raise InputError(
-                "The ramp code without a presence flag has no code for an absent factor (0 is a coordinate). "
-                "Use Ramp(space, flag=True), on the command line encoding.flag=true, to train on stripes."
+                "A ramp code without a presence flag cannot represent an absent factor, because 0 is a coordinate. "
+                "To train on stripes, use Ramp(space, flag=True), or encoding.flag=true on the command line."
             )
         return super().absent(name, block)

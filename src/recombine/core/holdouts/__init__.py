@@ -3,7 +3,7 @@
     held_out = centre(space, 6, 22)                # 6 ≤ x ≤ 22 and 6 ≤ y ≤ 22, both ends included
     held_out = corner(space, 12) | gap(space, "x", 3, 5)
     held_out = cells(space, [{"colour": "red", "shape": "square"}])
-    held_out = unseen(space, training_labels)      # whatever the training examples lack
+    held_out = unseen(space, training_labels)      # all cells without a training example
     held_out.n_id, held_out.n_ood                  # exact counts
     held_out.coverage()                            # is every single factor value still seen in training?
     held_out.covered_order()                       # 1: some pair of values never occurs together

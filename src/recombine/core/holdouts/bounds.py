@@ -17,7 +17,7 @@ def chosen_axes(space: FactorSpace, factors: list[str] | None) -> list[int]:
     """The axes of the named factors; by default of all factors."""
     names = list(space.names) if factors is None else factors
     if not names or len(set(names)) != len(names):
-        raise InputError(f"A hold-out needs a list of different factors of {space}. Got {names}.")
+        raise InputError(f"The factors of a hold-out must be distinct factors of {space}. Got {names}.")
     return [space.axis(name) for name in names]
 
 
@@ -40,8 +40,8 @@ def per_axis(space: FactorSpace, axes: list[int], bound: Bound, what: str) -> li
             )
         if not factor.takes(value):
             raise InputError(
-                f"{what}={value:g} lies outside factor {name!r}, whose values go {factor.range}. "
-                "Choose a bound within, or another factor size."
+                f"{what}={value:g} lies outside the range of factor {name!r}, whose values range {factor.range}. "
+                "Choose a bound in this range or change the size of the factor."
             )
     return bounds
 
@@ -52,8 +52,8 @@ def between(space: FactorSpace, axes: list[int], lows: list[float], highs: list[
     for axis, lo, hi in zip(axes, lows, highs):
         if lo > hi and factors[axis].kind != "cyclic":
             raise InputError(
-                f"Bounds of factor {space.names[axis]!r} must have lo ≤ hi (only a cyclic factor wraps). "
-                f"Got lo={lo:g}, hi={hi:g}."
+                f"Bounds of factor {space.names[axis]!r} must have lo ≤ hi (only cyclic factors wrap around). Got "
+                f"lo={lo:g}, hi={hi:g}."
             )
 
     def rule(values: Tensor) -> Tensor:

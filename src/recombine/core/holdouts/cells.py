@@ -19,9 +19,9 @@ from recombine.core.holdouts.holdout import HOLDOUTS, Holdout
 def cells(space: FactorSpace, cells: Annotated[list[Conditions], Field(min_length=1)]) -> Holdout:
     """The cells that match at least one entry of a list.
 
-    An entry names values or labels of some factors, `{"colour": "red", "shape": "square"}`; a factor that it leaves out
-    may have any value. Instead of a value there may be a list of values, or an inclusive range `{"min": 3, "max": 5}`
-    (one end is enough). On the command line: holdout.cells='[{colour: red, shape: square}]'.
+    An entry names values or labels of some factors, `{"colour": "red", "shape": "square"}`; a factor that it omits may
+    have any value. A list of values or an inclusive range `{"min": 3, "max": 5}` (one end is enough) can replace a
+    value. On the command line: holdout.cells='[{colour: red, shape: square}]'.
     """
     entries, problems = [], []
     for number, conditions in enumerate(cells):

@@ -22,7 +22,7 @@ def comb(
     offset: Annotated[int, Field(ge=0)] = 0,
     factors: list[str] | None = None,
 ) -> Holdout:
-    """Held out iff the sum of the grid positions, divided by `every`, leaves `offset`: every k-th diagonal.
+    """Every k-th diagonal: held out iff the sum of the grid positions modulo `every` equals `offset`.
 
     All held-out cells have trained neighbours, so every pixel of a moving object is lit in training: a failure here
     is a failure to compose, not to extrapolate. N = 28, every fifth: 156 of 784 cells. Labels count in
@@ -30,7 +30,7 @@ def comb(
     """
     axes = chosen_axes(space, factors)
     if offset >= every:
-        raise InputError(f"offset is a remainder of every={every}, so it must be below it. Got {offset}.")
+        raise InputError(f"offset must be less than every={every}. Got {offset}.")
 
     def held(positions: Int[Tensor, "*shape factor"]) -> Tensor:
         return positions[..., axes].sum(-1) % every == offset

@@ -65,7 +65,7 @@ def _in_range(space: FactorSpace, name: str, bounds: Mapping[str, float]) -> Boo
     values[:, axis] = factor.value(torch.arange(factor.size, dtype=torch.float64))
     met = inside(values)[:, 0]
     if not bool(met.any()):
-        raise InputError(f"Factor {name!r}: No value lies from {low:g} to {high:g}. Values: {factor.range}.")
+        raise InputError(f"Factor {name!r}: no value lies between {low:g} and {high:g}. Values: {factor.range}.")
     return met
 
 
@@ -83,11 +83,11 @@ def all_met(met: Mapping[int, Bool[Tensor, " value"]], positions: Int[Tensor, "*
 
 
 def share_of_values(factor: Factor, name: str, fraction: float) -> int:
-    """⌊fraction · N⌋ of a factor's N values, computed exactly: 0.29 · 100 is 29. None at all is an error."""
+    """⌊fraction · N⌋ of a factor's N values, computed exactly: 0.29 · 100 is 29. Raises if this is 0."""
     count = int(Fraction(repr(fraction)) * factor.size)
     if count == 0:
         raise InputError(
-            f"fraction={fraction} of the {factor.size} values of factor {name!r} is no whole value. "
-            f"Use at least {1 / factor.size:.3g}."
+            f"fraction={fraction} of the {factor.size} values of factor {name!r} is less than one value. Use at least "
+            f"{1 / factor.size:.3g}."
         )
     return count

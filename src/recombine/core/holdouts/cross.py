@@ -28,11 +28,11 @@ def cross(
     for name, factor in chosen:
         most = (factor.size - 1) // 2
         if most == 0:
-            raise InputError(f"A cross needs factors of at least 3 values. Got {factor.size} for factor {name!r}.")
+            raise InputError(f"A cross requires factors with at least 3 values. Got {factor.size} for factor {name!r}.")
         if margin > most:
             raise InputError(
-                f"margin={margin} leaves nothing of factor {name!r} between its margins. "
-                f"Its {factor.size} values allow at most margin={most}."
+                f"margin={margin} leaves no values of factor {name!r} between its margins. Its {factor.size} values "
+                f"allow at most margin={most}."
             )
     in_bar = between(space, axes, per_axis(space, axes, lo, "lo"), per_axis(space, axes, hi, "hi"))
     ends = [_ends(factor, margin) for _, factor in chosen]

@@ -1,4 +1,4 @@
-"""The data set's own split, which holds out the cells that appear only in its test part."""
+"""The split of a data set, which holds out the cells that occur only in its test part."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class OwnSplit(Holdout):
         def rule(values: Tensor) -> Tensor:
             if cells is None:
                 raise InputError(
-                    "A hold-out of kind data is the split of a data set: use it alone, in a task whose scene has one."
+                    "A hold-out of kind data is the split of a data set. It cannot be combined with others, and the "
+                    "scene must be a data set with a split."
                 )
             return cells[space.cells(values).cpu()]
 
@@ -33,20 +34,20 @@ class OwnSplit(Holdout):
         """The hold-out of a scene; `test_cells` is true where it shows test pictures only, None if it has no split."""
         if test_cells is None:
             raise InputError(
-                "A hold-out of kind data needs a data set with a train/test split, but this scene has none. "
+                "A hold-out of kind data requires a data set with a train/test split, but this scene has none. "
                 "Choose another kind, for example holdout.kind=random, or give the split of the pictures.",
                 "holdout.kind",
             )
         return OwnSplit(self.space, test_cells)
 
     def __repr__(self) -> str:
-        return super().__repr__() if self.known else f"<the own split of data over {self.space}>"
+        return super().__repr__() if self.known else f"<the split of the data set over {self.space}>"
 
 
 @HOLDOUTS.register("data")
 def data(space: FactorSpace) -> Holdout:
-    """The cells that only the test part of the scene's data set shows. Test pictures of other cells are not trained on.
+    """The cells that occur only in the test part of the scene's data set. Other test pictures are not trained on.
 
-    For scenes that are data sets with a split.
+    Requires a scene that is a data set with a split.
     """
     return OwnSplit(space)

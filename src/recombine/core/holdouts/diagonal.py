@@ -29,7 +29,9 @@ def diagonal(
     """
     axes = chosen_axes(space, factors)
     if len(axes) < 2:
-        raise InputError(f"A diagonal needs at least two factors. Got {', '.join(space.names[axis] for axis in axes)}.")
+        raise InputError(
+            f"A diagonal requires at least two factors. Got {', '.join(space.names[axis] for axis in axes)}."
+        )
 
     def rule(positions: Int[Tensor, "*shape factor"]) -> Tensor:
         chosen = positions[..., axes]

@@ -22,8 +22,8 @@ def extrapolation(
 ) -> Holdout:
     """The last ⌊fraction · N⌋ of the N values of a factor, or the first ones (Montero et al. 2021).
 
-    Some values are never trained on, so a failure is not a failure to compose. This is a control, and training needs
-    allow_unseen.
+    Some values are never trained on, so a failure is not a failure to compose. This split is a control, and training
+    requires allow_unseen.
     """
     axis, chosen = space.axis(factor), space.factors[factor]
     count = share_of_values(chosen, factor, fraction)

@@ -54,7 +54,7 @@ class Holdout:
         space: The factor space.
         rule: Factor values (…, factor) → True where held out.
         config: Configuration that rebuilds the hold-out; set by this package's functions. It does not contain which
-            cells are available: the scene knows that.
+            cells are available; the scene defines that.
     """
 
     def __init__(self, space: FactorSpace, rule: Rule, config: dict[str, Any] | None = None) -> None:
@@ -180,7 +180,7 @@ class Holdout:
         return measures.levels(self.id_mask)
 
     def components(self) -> int:
-        """Into how many parts the values of all factors fall if each ID cell joins the values that it combines.
+        """The number of connected components of all factor values, where each ID cell connects the values it combines.
 
         With two factors, the components of the bipartite graph of trained pairs. Values that no ID cell has count one
         each.
@@ -192,9 +192,9 @@ class Holdout:
     ) -> float:
         """Share of the energy of the OOD images in pixels that are lit in some ID image.
 
-        A pixel is lit in an image if it differs from the background by at least 0.05. What is not covered has to be
-        drawn where nothing ever was: that is spatial extrapolation, not composition. The energy of an image is its
-        squared difference from the background; channels of a pixel count separately.
+        A pixel is lit in an image if it differs from the background by at least 0.05. Drawing in pixels that are not
+        covered is spatial extrapolation, not composition. The energy of an image is its squared difference from the
+        background; channels of a pixel count separately.
 
         Args:
             scene: Factor values (cell, factor) → images (cell, …).
@@ -207,7 +207,7 @@ class Holdout:
 
     @cached_property
     def hash(self) -> str:
-        """Hash of what is held out, not of how it was written: equal for equal ID and OOD cells of equal spaces."""
+        """Hash of the ID and OOD cells and the space; it does not depend on how the hold-out was specified."""
         digest = hashlib.sha256(json.dumps(self.space.to_config(), sort_keys=False).encode())
         digest.update(np.packbits(self.ood_mask).tobytes())
         if self.n_unavailable:
@@ -217,17 +217,19 @@ class Holdout:
     def check(self, *, allow_unseen: bool = False) -> None:
         """Raise unless there are ID and OOD cells and every single factor value is trained on."""
         if not self.available.any():
-            raise InputError(f"No cell of {self.space} is available: there is nothing to train on or to hold out.")
+            raise InputError(f"No cell of {self.space} is available, so there is nothing to train on or to hold out.")
         if self.n_ood == 0:
-            raise InputError(f"The hold-out {self} is empty: no OOD cell is left. Choose wider bounds.")
+            raise InputError(f"The hold-out {self} is empty, so there are no OOD cells. Choose wider bounds.")
         if self.n_id == 0:
-            raise InputError(f"The hold-out {self} covers the grid: no ID cell is left. Choose narrower bounds.")
+            raise InputError(
+                f"The hold-out {self} covers the whole grid, so there are no ID cells. Choose narrower bounds."
+            )
         coverage = self.coverage()
         if not allow_unseen and not coverage.complete:
             raise InputError(
-                f"The hold-out {self} takes single factor values out of training ({coverage}), so that failing on them "
-                "is no failure to compose. Choose narrower bounds, or allow it (allow_unseen=True; "
-                "on the command line training.allow_unseen=true)."
+                f"The hold-out {self} removes factor values from training entirely ({coverage}). A failure on them "
+                "would not be a failure to compose. Choose narrower bounds, or allow it (allow_unseen=True; on the "
+                "command line training.allow_unseen=true)."
             )
 
     def __or__(self, other: Holdout) -> Holdout:
@@ -258,9 +260,11 @@ class Holdout:
 
     def _same_space(self, other: Holdout) -> Holdout:
         if not isinstance(other, Holdout):
-            raise InputError(f"Only hold-outs combine with |, & and ~. Got {other!r} instead.")
+            raise InputError(f"The operators |, & and ~ combine hold-outs only. Got {other!r} instead.")
         if other.space != self.space:
-            raise InputError(f"Only hold-outs of one space combine. Got {self.space} and {other.space}.")
+            raise InputError(
+                f"Hold-outs can be combined only if they share a factor space. Got {self.space} and {other.space}."
+            )
         return other
 
     def __repr__(self) -> str:
@@ -272,10 +276,10 @@ class Holdout:
         )
 
     def picture(self) -> str:
-        """The hold-out as text, one sign per cell, second factor upwards.
+        """The hold-out as text, one character per cell, second factor upwards.
 
-        · trained, █ held out, ░ in between, / unavailable. With more than two factors a sign stands for all values of
-        the others that are available, with one factor there is one row.
+        · trained, █ held out, ░ in between, / unavailable. With more than two factors, a character summarizes all
+        available values of the others. With one factor, there is one row.
         """
         held = self.share()
         signs = np.where(np.isnan(held), "/", np.where(held == 0, "·", np.where(held == 1, "█", "░")))
@@ -318,11 +322,11 @@ def combined(kind: Combination, parts: list[Holdout]) -> Holdout:
     made._depth = 1 + max(part._depth for part in parts)
     made._size = sum(part._size for part in parts)
     if made._depth > MOST_NESTED:
-        raise InputError(f"{TOO_DEEP} Or go on with holdouts.mask(space, held.mask).")
+        raise InputError(f"{TOO_DEEP} Alternatively, use holdouts.mask(space, held.mask).")
     if made._size > MOST_PARTS:
         raise InputError(
-            f"A hold-out is combined of at most {MOST_PARTS} parts, each counted as often as it occurs. "
-            "Go on with holdouts.mask(space, held.mask)."
+            f"A hold-out can combine at most {MOST_PARTS} parts, counting repeated parts. Use holdouts.mask(space, "
+            "held.mask) instead."
         )
     return made
 

@@ -1,4 +1,4 @@
-"""Hold-outs read off labelled data."""
+"""Hold-outs from labelled data."""
 
 from __future__ import annotations
 

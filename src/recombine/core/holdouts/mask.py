@@ -16,7 +16,7 @@ from recombine.core.holdouts.holdout import HOLDOUTS, Holdout, as_mask, run_leng
 
 @HOLDOUTS.register("mask")
 def from_run_lengths(space: FactorSpace, lengths: list[Annotated[int, Field(ge=0)]]) -> Holdout:
-    """Any set of cells, written as alternating run lengths of the flat grid: ID, OOD, ID, … (`mask` makes it)."""
+    """Any set of cells, written as alternating run lengths of the flat grid: ID, OOD, ID, … (created by `mask`)."""
     if sum(lengths) != len(space):
         raise InputError(f"Run lengths must add up to the {len(space)} cells of {space}. Got a sum of {sum(lengths)}.")
     held = torch.repeat_interleave(torch.arange(len(lengths)) % 2 == 1, torch.tensor(lengths))
@@ -34,7 +34,7 @@ def where(space: FactorSpace, function: Callable[..., Any]) -> Holdout:
         inspect.signature(function).bind(**dict.fromkeys(space.names))
     except TypeError as error:
         raise InputError(
-            f"A hold-out function takes the factors by their names, here ({', '.join(space.names)}). {error}."
+            f"A hold-out function must take the factors by name, here ({', '.join(space.names)}). {error}."
         ) from error
     held = []
     for cells in space.chunks(DEFAULT_CHUNK):
@@ -42,7 +42,7 @@ def where(space: FactorSpace, function: Callable[..., Any]) -> Holdout:
         held.append(torch.as_tensor(function(**{name: values[:, a] for a, name in enumerate(space.names)})))
         if held[-1].shape != cells.shape:
             raise InputError(
-                f"A hold-out function must give one truth value per cell, shape {tuple(cells.shape)}. "
-                f"Got shape {tuple(held[-1].shape)}."
+                f"A hold-out function must return one boolean per cell, shape {tuple(cells.shape)}. Got shape "
+                f"{tuple(held[-1].shape)}."
             )
     return mask(space, torch.cat(held).numpy())

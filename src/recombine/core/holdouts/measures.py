@@ -51,7 +51,7 @@ class Components:
         return node
 
     def join(self, nodes: list[int]) -> int:
-        """Put nodes into one set; how many sets there are fewer than before."""
+        """Merge nodes into one set and return by how much the number of sets decreases."""
         roots = {self.root(node) for node in nodes}
         first = roots.pop()
         for root in roots:
@@ -60,7 +60,7 @@ class Components:
 
 
 def components(trained: Mask, available: Mask) -> int:
-    """Into how many parts the values of all factors fall if each trained cell joins the values that it combines."""
+    """The number of connected components of all factor values, where a trained cell connects the values it combines."""
     starts = np.cumsum([0, *trained.shape])
     nodes = Components(int(starts[-1]))
     for axis in range(1, trained.ndim):  # a cell joins all its values once each is joined to that of the first factor

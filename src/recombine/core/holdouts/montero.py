@@ -49,8 +49,8 @@ def montero(space: FactorSpace, data: DataSet, split: Split) -> Holdout:
 
     Held out are, of dSprites, 368 640 (extrapolation), 122 880 (recombination to range) and 5 808 (to element) of
     737 280 pictures; of Shapes3D 240 000, 60 000 and 72 of 480 000; of MPI3D 492 480 and 86 400 of 1 036 800.
-    Extrapolation takes single values out of training and needs allow_unseen. For a part of a data set, write the split
-    as `cells`, `recombination_to_range` or `recombination_to_element`.
+    Extrapolation removes single values from training and requires allow_unseen. For a part of a data set, write the
+    split as `cells`, `recombination_to_range` or `recombination_to_element`.
     """
     held_out = HELD.get((data, split))
     if held_out is None:
@@ -62,8 +62,8 @@ def montero(space: FactorSpace, data: DataSet, split: Split) -> Holdout:
     ]
     if wrong:
         raise InputError(
-            f"The split {split!r} of {data} needs the data set's own factors {', '.join(wrong)}. Got {space}. For a "
-            "part of the data set, write the split as holdout.kind=cells.",
+            f"The split {split!r} of {data} requires the factors of the data set: {', '.join(wrong)}. Got {space}. "
+            "For a part of the data set, write the split as holdout.kind=cells.",
             "holdout.data",
         )
     met = {}

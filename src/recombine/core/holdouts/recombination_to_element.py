@@ -22,9 +22,9 @@ def recombination_to_element(space: FactorSpace, element: Conditions) -> Holdout
     proper = [axis for axis, allowed in met.items() if not bool(allowed.all())]
     if len(proper) < 3:
         raise InputError(
-            "An element is given by at least three factors, each with a condition that some of its values do not meet, "
-            f"so that all pairs of values stay in training. Got {len(proper)} such factors in {sorted(element)}; use "
-            "holdout.kind=cells for fewer.",
+            "An element requires conditions on at least three factors, each of which excludes some values, so that "
+            f"all pairs of values occur in training. Got {len(proper)} such factors in {sorted(element)}. For fewer "
+            "factors, use holdout.kind=cells.",
             "holdout.element",
         )
 

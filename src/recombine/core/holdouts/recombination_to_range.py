@@ -24,15 +24,17 @@ def recombination_to_range(
 ) -> Holdout:
     """The cells with one value of a factor and a range of values of another.
 
-    `value` is a condition such as {"shape": "square"}; the range are the last (or first) ⌊fraction · N⌋ of the N values
-    of `factor`. Some pairs of values never occur together in training, the hard case (Montero et al. 2021). In that
-    paper's dSprites split, squares are never in the right half: value={"shape": "square"}, factor="x", 122 880 of
+    `value` is a condition such as {"shape": "square"}; the range consists of the last (or first) ⌊fraction · N⌋ of the
+    N values of `factor`. Some pairs of values never occur together in training, the hard case (Montero et al. 2021). In
+    that paper's dSprites split, squares are never in the right half: value={"shape": "square"}, factor="x", 122 880 of
     737 280 pictures.
     """
     met = meeting(space, value)
     axis, chosen = space.axis(factor), space.factors[factor]
     if axis in met:
-        raise InputError(f"value and factor name different factors. Got {factor!r} in both.", "holdout.factor")
+        raise InputError(
+            f"'value' and 'factor' must name different factors. Got {factor!r} for both.", "holdout.factor"
+        )
     count = share_of_values(chosen, factor, fraction)
 
     def held(positions: Int[Tensor, "*shape factor"]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Connected and disconnected supports: whether training ties the values of all factors together.
+"""Connected and disconnected supports: whether training connects the values of all factors.
 
 Nodes are the values of all factors; a trained cell joins the values it combines. With two factors that is the bipartite
 graph of trained pairs. In one component, an additive model is determined on all combinations; in several it is not.
@@ -33,19 +33,19 @@ def connected(
 ) -> Holdout:
     """A random set of round(fraction · cells) cells that leaves every value trained and the values connected.
 
-    The connected supports of Redhardt et al. 2025. Cells are drawn in random order; those that join two components are
-    trained on first, then as many others as are wanted.
+    The connected supports of Redhardt et al. 2025. Cells are drawn in random order; cells that connect two components
+    are trained on first, then others until the fraction is reached.
     """
     total = len(space)
     if total > MOST_CELLS:
-        raise InputError(f"A connected support is drawn for at most {MOST_CELLS} cells. Got {total}.")
+        raise InputError(f"A connected support can have at most {MOST_CELLS} cells. Got {total}.")
     n_id = total - round(fraction * total)
     order = np.random.default_rng(seed).permutation(total)
     tree = _spanning(space, order)
     if len(tree) > n_id or n_id == total:
         raise InputError(
-            f"fraction={fraction} of {total} cells leaves {n_id} to train on, and {len(tree)} are needed to connect "
-            f"all values. Choose a fraction of at most {1 - len(tree) / total:.3g} that holds at least one cell out.",
+            f"fraction={fraction} of {total} cells leaves {n_id} to train on, but {len(tree)} are needed to connect "
+            f"all values. Choose a fraction of at most {1 - len(tree) / total:.3g} that holds out at least one cell.",
             "holdout.fraction",
         )
     trained = np.zeros(total, dtype=bool)
@@ -81,8 +81,8 @@ def disconnected(space: FactorSpace, groups: Count = 2) -> Holdout:
     """
     if space.n_factors < 2 or not 2 <= groups <= min(space.shape):
         raise InputError(
-            f"Disconnected supports need two factors or more, and from 2 to {min(space.shape)} groups of their values. "
-            f"Got groups={groups} for {space}.",
+            f"Disconnected supports require at least two factors, and from 2 to {min(space.shape)} groups of their "
+            f"values. Got groups={groups} for {space}.",
             "holdout.groups",
         )
     group = [torch.arange(size) * groups // size for size in space.shape]

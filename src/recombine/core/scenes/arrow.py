@@ -26,22 +26,22 @@ SHAFT, HEAD = 0.14, 0.34  # half the width of the shaft and of the head, of the 
 
 @SCENES.register("arrow")
 class Arrow(DrawnScene):
-    """An arrow turned counter-clockwise by `angle`, in degrees, about its middle; in colour (3, row, column).
+    """An arrow rotated counter-clockwise about its centre by `angle` degrees, as a colour image (3, row, column).
 
-    It points to the right at 0°. Factors: `angle`, and perhaps `x` and `y` in pixels (y upwards), `size` (its length in
-    pixels), `colour` (labels) or `hue` in turns of the colour circle.
+    It points to the right at 0°. Factors: `angle`, and optionally `x` and `y` in pixels (y upwards), `size` (its length
+    in pixels), `colour` (labels) or `hue` in turns of the colour circle.
 
     Args:
         space: The factors.
-        rows: Image height; by default as high as the places y need, 32 if y is no factor.
-        columns: Image width, by x.
-        length: Of the arrow without factor `size`; 0.7 of the shorter side unless given.
+        rows: Image height; by default the height that the values of y require, or 32 if y is not a factor.
+        columns: Image width, likewise from the values of x.
+        length: Length of the arrow without factor `size`; by default 0.7 of the shorter side.
         edge: Pixels over which an edge rises from 0 to 1.
     """
 
     no_absent = (
-        "An arrow has no image without its angle, so it has no single-factor scenes to train on. Leave that source of "
-        "examples out."
+        "An arrow cannot be drawn without its angle, so it has no single-factor scenes. Remove the example source "
+        "that uses them."
     )
     example: ClassVar[dict[str, Any] | None] = {
         "angle": {"kind": "cyclic", "size": 8, "low": 7.0, "step": 45.0},
@@ -60,7 +60,7 @@ class Arrow(DrawnScene):
     ) -> None:
         check_factors(space, FACTORS, "An arrow")
         if ANGLE not in space.names or space.factors[ANGLE].categorical:
-            raise InputError(f"An arrow has a factor angle, in degrees. Got {space}.")
+            raise InputError(f"An arrow requires a factor 'angle' in degrees. Got {space}.")
         angle = space.factors[ANGLE]
         if angle.kind == "cyclic" and not math.isclose(angle.extent, 360, rel_tol=1e-6):
             raise InputError(
@@ -74,7 +74,7 @@ class Arrow(DrawnScene):
 
     @property
     def structure(self) -> Structure | None:
-        """Colour × coverage; how angle and place act together is no composition pixel by pixel."""
+        """Colour × coverage; angle and position do not compose pixel by pixel."""
         colours = [name for name in self.space.names if name in ("colour", "hue")]
         if not colours:
             return None

@@ -22,18 +22,19 @@ SHARE = 20 / 64  # diameter of a published ball, of the image's side
 class Balls(DrawnScene):
     """Balls of one size, each in its own colour, at (x1, y1), (x2, y2), …: an additive scene in colour.
 
-    Without occlusion the image is ground + Σ_k α_k · (colour_k − ground), also where balls overlap; with it, a ball
-    hides those before it. The published scene has y1 and y2 in 64×64 pixels: x of ball k of K is fixed at (k − ½)/K of
-    the width. A ball whose factors are absent is not drawn; along a single absent place it becomes a band.
+    Without occlusion, the image is ground + Σ_k α_k · (colour_k − ground), also where balls overlap. With occlusion, a
+    ball hides earlier ones. The published scene has y1 and y2 in 64×64 pixels: x of ball k of K is fixed at (k − ½)/K
+    of the width. A ball whose factors are all absent is not drawn. If one coordinate is absent, the ball becomes a band
+    along it.
 
     Args:
         space: Factors x1, y1, x2, y2, …, in pixels (y upwards); each ball has one or both.
-        rows: Image height; by default as high as the places y need, or as it is wide.
-        columns: Image width, by x.
+        rows: Image height; by default the height that the values of y require, or else the width.
+        columns: Image width, likewise.
         diameter: Of a ball; by default 20/64 of the shorter side.
         edge: Pixels over which an edge rises from 0 to 1.
-        occlusion: A ball hides those before it, instead of adding to them.
-        ground: The colour behind, "white" as published or "black".
+        occlusion: Whether a ball hides earlier ones instead of adding to them.
+        ground: The background colour, "white" (as published) or "black".
     """
 
     has_absent = True

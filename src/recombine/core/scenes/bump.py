@@ -1,8 +1,8 @@
 """The bump, its stripes, and their optional size and brightness.
 
 With g(d) = exp(−d²/2σ²) the bump at (x, y) is G(u, v) = g(u − x) · g(v − y), u the column and v the row: the
-*product* of a vertical stripe g(u − x) and a horizontal one g(v − y) (Liang et al. 2025, Sec. 2). Leaving a factor
-absent leaves its term out of the product, so a stripe is a bump with one absent position.
+*product* of a vertical stripe g(u − x) and a horizontal one g(v − y) (Liang et al. 2025, Sec. 2). An absent factor is
+omitted from the product, so a stripe is a bump with one absent position.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Bump(Scene):
     """A Gaussian bump at (x, y), optionally with factors `size` (multiplies σ) and `brightness` (multiplies G).
 
     Args:
-        space: A space with factors x and y, and perhaps size and brightness.
+        space: A space with factors x and y, and optionally size and brightness.
         sigma: σ in pixels.
-        inverted: Dark bump on a bright ground, 1 − G.
+        inverted: Whether to draw a dark bump on a bright background, 1 − G.
         pixel_centres: "integer": column j lies at u = j, as in most experiments; "half": at u = j + ½, as in the
             low-rank study.
         rows: Image height; by default the extent of factor y.
@@ -54,21 +54,21 @@ class Bump(Scene):
         labelled = [name for name, factor in space.factors.items() if factor.categorical]
         if labelled:
             raise InputError(
-                f"The factors of a bump are numbers. Got labels for {', '.join(labelled)}; give numbers, for example "
-                "size=[0.5, 0.7, 1.0]."
+                f"The factors of a bump must be numbers. Got labels for {', '.join(labelled)}. Give numbers, for "
+                "example size=[0.5, 0.7, 1.0]."
             )
         known = [*POSITIONS, *OPTIONAL]
         strange = [name for name in space.names if name not in known]
         missing = [name for name in POSITIONS if name not in space.names]
         if strange or missing:
             raise InputError(
-                f"A bump has factors x and y, and may have size and brightness. Got {', '.join(space.names)}."
+                f"A bump requires the factors x and y and may have size and brightness. Got {', '.join(space.names)}."
             )
         for name in OPTIONAL:
             if name in space.names and space.factors[name].low <= 0:
                 raise InputError(
                     f"Factor {name!r} multiplies the bump, so its values must be above 0. Got values from "
-                    f"{space.factors[name].low:g}; give it a low, for example discrete(4, low=0.25, step=0.25)."
+                    f"{space.factors[name].low:g}. Set its low, for example discrete(4, low=0.25, step=0.25)."
                 )
         if "brightness" in space.names and space.factors["brightness"].end > 1 + 1e-6:
             raise InputError(
@@ -84,8 +84,8 @@ class Bump(Scene):
             factor = space.factors[name]
             if factor.low < -0.5 or factor.high > pixels + 0.5:
                 raise InputError(
-                    f"Factor {name!r} counts pixels from 0, and {pixels} pixels do not hold its values "
-                    f"{factor.low:g} … {factor.high:g}. Let it start at 0, or give the scene more rows or columns."
+                    f"Factor {name!r} counts pixels from 0, but its values {factor.low:g} … {factor.high:g} do not "
+                    f"fit into {pixels} pixels. Start it at 0, or give the scene more rows or columns."
                 )
 
     @property
@@ -140,7 +140,7 @@ class Bump(Scene):
 
 
 def _pixels(position: Factor) -> int:
-    """How many pixels hold a factor's values unless the user says."""
+    """The default number of pixels for the values of a factor."""
     if position.listed:
         return math.floor(position.high) + 1
     return math.ceil(position.extent - 1e-6)  # 28/25 · 25 is a little more than 28
@@ -152,7 +152,7 @@ class Stripe(Bump):
 
     Args:
         space: As for Bump.
-        factor: Which position is shown; the other one never leaves a trace.
+        factor: The position that is shown; the other one has no effect.
         sigma, inverted, pixel_centres, rows, columns: As for Bump.
     """
 

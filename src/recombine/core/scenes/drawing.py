@@ -1,7 +1,8 @@
-"""Shapes with soft edges on a pixel grid, and colours: what several scenes draw with.
+"""Drawing primitives that several scenes share: shapes with soft edges on a pixel grid, and colours.
 
-An edge rises from 0 to 1 over `edge` pixels as the cubic 3t² − 2t³. So pixels outside a shape are exactly 0, pixels
-inside exactly 1, and every drawing has a continuous derivative in the shape's place and size.
+An edge rises from 0 to 1 over `edge` pixels as the cubic 3t² − 2t³. Pixels outside a shape are therefore exactly 0,
+pixels inside are exactly 1, and every drawing has a continuous derivative with respect to the position and size of the
+shape.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What scenes of drawn objects share: the size of the image, objects side by side, and drawing in chunks."""
+"""Shared code of scenes with drawn objects: the image size, objects side by side, and drawing in chunks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DrawnScene(Scene):
     """A scene whose y counts upwards and whose images are drawn by `_draw`.
 
     Attributes:
-        no_absent: Why no factor can be left out, and what to do, for scenes without `has_absent`.
+        no_absent: The error message for absent factors, for scenes without `has_absent`.
     """
 
     row_0 = "bottom"
@@ -94,11 +94,11 @@ def numbered(space: FactorSpace, properties: tuple[str, ...], what: str) -> list
         match = re.fullmatch(rf"({'|'.join(properties)})([1-9]\d?)", name)
         if match is None:
             raise InputError(
-                f"{what} have factors named by property and number, such as {properties[0]}1 and {properties[1]}2; "
-                f"properties: {', '.join(properties)}. Got {name!r}."
+                f"{what} must have factors named by property and number, such as {properties[0]}1 and "
+                f"{properties[1]}2; properties: {', '.join(properties)}. Got {name!r}."
             )
         found[match[2]] = name
     suffixes = sorted(found, key=int)
     if suffixes != [str(k + 1) for k in range(len(suffixes))]:
-        raise InputError(f"{what} are numbered from 1 without gaps. Got factors {', '.join(space.names)}.")
+        raise InputError(f"{what} must be numbered from 1 without gaps. Got factors {', '.join(space.names)}.")
     return suffixes

@@ -1,4 +1,4 @@
-"""Pictures of a data set as a scene: every cell shows what the data have for it."""
+"""Pictures of a data set as a scene: every cell shows its pictures in the data."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ Range = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 class Images(Scene):
     """The pictures of a data set. Cells without a picture are unavailable.
 
-    The configuration records where the files are and the checksums of their content; only the checksums name a run. In
-    a new configuration `data` and perhaps `keep` are enough: factors and checksums are read from the files.
+    The configuration records where the files are and the checksums of their content; only the checksums name a run. A
+    new configuration only needs `data` and optionally `keep`; factors and checksums are read from the files.
 
     Args:
         space: The factors, as the data have them.
         data: The layout and its files, see `recombine.core.datasets`: {"kind": "dsprites", "file": "dsprites.npz"}.
-        keep: Factor → positions of the values kept; all of those that are not named.
-        all_factors: The factors of all labels, before values were chosen; None if they are those of the space, or if
-            the layout knows them.
-        sha256: Checksums of the files; other content is an error.
-        several: What counts as the right output where a cell has several pictures: their "mean", or the "nearest" one
-            to a given output. All of them are trained on.
-        own_split: Whether the data's own test part is kept out of training. False takes all pictures as one part.
+        keep: Factor → positions of the values kept. Factors that are not named keep all values.
+        all_factors: The factors of all labels before values were selected; None if they equal those of the space, or if
+            the layout defines them.
+        sha256: Checksums of the files. Different content raises an error.
+        several: The target of a cell with several pictures: their "mean", or the picture "nearest" to a given output.
+            Training uses all of them.
+        own_split: Whether the test part of the data set is excluded from training. False uses all pictures.
         row_0: Whether row 0 of a picture is at its "top" or "bottom".
-        inverted: Whether the object is dark on a bright ground.
+        inverted: Whether the object is dark on a bright background.
         value_range: The lowest and the highest value of the outputs, as in [-1, 1]. By default [0, 1] for images, and
             for vectors the range of the data. Values outside raise an error.
     """
@@ -69,8 +69,8 @@ class Images(Scene):
         self.dataset: Dataset = open_dataset(data, factors=labelled.factors, keep=keep, sha256=sha256)
         if self.dataset.space != space:
             raise InputError(
-                f"The factors of the data are {self.dataset.space}. Got {space}. Leave scene.factors out, or choose "
-                "values with scene.keep."
+                f"The factors of the data are {self.dataset.space}. Got {space}. Omit scene.factors, or select values "
+                "with scene.keep."
             )
         self.space = space
         self.several, self.row_0, self.inverted = several, row_0, inverted
@@ -93,12 +93,12 @@ class Images(Scene):
         data, keep = config.get("data"), config.get("keep", {})
         if not isinstance(data, str | Path | Mapping):
             raise InputError(
-                "A scene of images needs data: the path of a file or folder, as in scene.data=dsprites.npz, or "
+                "A scene of images requires data: the path of a file or folder, as in scene.data=dsprites.npz, or "
                 'scene.data={"kind": "arrays", "images": "images.npy", "labels": "labels.npy"}.',
                 "scene.data",
             )
         if not isinstance(keep, Mapping):
-            told = f"scene.keep names values by factor, as in scene.keep.x=0:9:2. Got {keep!r}."
+            told = f"scene.keep must map factors to values, as in scene.keep.x=0:9:2. Got {keep!r}."
             raise InputError(told, "scene.keep")
         given = None if factors is None else FactorSpace.from_config(factors)
         dataset = open_dataset(
@@ -106,8 +106,8 @@ class Images(Scene):
         )
         if given is not None and dataset.source.factors and given != dataset.space:
             raise InputError(
-                f"Files of layout {dataset.config['kind']} say what their factors are: {dataset.space}. Leave "
-                "scene.factors out, and choose values with scene.keep.",
+                f"Files of layout {dataset.config['kind']} define their own factors: {dataset.space}. Omit "
+                "scene.factors, and select values with scene.keep.",
                 "scene.factors",
             )
         return {**config, **recorded(dataset)}, dataset.space.to_config()
@@ -116,7 +116,9 @@ class Images(Scene):
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, "*shape ..."]:
         if present is not None and not bool(present.all()):
-            raise InputError("A data set has no pictures with an absent factor, so it has no single-factor scenes.")
+            raise InputError(
+                "A data set has no single-factor scenes, because it has no pictures with an absent factor."
+            )
         values = self.space.checked(values)
         cells = self._cells(values)
         images = torch.cat([self._mean(part) for part in cells.split(self._at_once(cells))] or [self._mean(cells)])
@@ -155,9 +157,7 @@ class Images(Scene):
         if len(missing):
             named = "; ".join(self.space.label(cell) for cell in missing[:MOST_NAMED])
             more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
-            raise InputError(
-                f"The data have no picture of {named}{more}: such a combination is unavailable. Leave it out."
-            )
+            raise InputError(f"The data have no picture of {named}{more}. Remove this combination.")
         return cells
 
     def _at_once(self, cells: Int[Tensor, " cell"]) -> int:
@@ -187,9 +187,9 @@ def _checked_range(dataset: Dataset, given: list[float] | None) -> tuple[float, 
     if low < least - slack or high > most + slack:
         bytes_ = given is None and low >= 0 and 1 < high <= 255
         raise InputError(
-            f"Pictures must lie between {least:g} and {most:g} after division by {dataset.scale:g}. They go from "
+            f"Pictures must lie between {least:g} and {most:g} after division by {dataset.scale:g}. Got values from "
             f"{low:g} to {high:g}. "
-            + ("Give scale=255." if bytes_ else f"Give their range, as in value_range=[{low:.4g}, {high:.4g}]."),
+            + ("Set scale=255." if bytes_ else f"Set their range, as in value_range=[{low:.4g}, {high:.4g}]."),
             "scene.value_range",
         )
     return least, most

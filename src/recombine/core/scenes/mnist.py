@@ -52,12 +52,14 @@ def first_of_each_class(folder: Path) -> UInt8[Tensor, "10 28 28"]:
         )
     if len(images) != len(labels):
         raise InputError(
-            f"{images_file.name} has {len(images)} images, but {labels_file.name} has {len(labels)} labels: they do "
-            "not belong together."
+            f"{images_file.name} has {len(images)} images, but {labels_file.name} has {len(labels)} labels. The files "
+            "do not belong together."
         )
     lacking = [digit for digit in range(CLASSES) if not bool((labels == digit).any())]
     if lacking:
-        raise InputError(f"{labels_file} has no image of class {', '.join(map(str, lacking))}; 0 … 9 are needed.")
+        raise InputError(
+            f"{labels_file} has no image of class {', '.join(map(str, lacking))}. All classes from 0 to 9 are required."
+        )
     return torch.stack([images[(labels == digit).nonzero()[0, 0]] for digit in range(CLASSES)])
 
 
@@ -75,7 +77,7 @@ def _found(folder: Path, split: str, what: str, dimensions: int) -> Path:
     path = _named(folder, split, what, dimensions)
     if path is None:
         raise InputError(
-            f"{folder} lacks MNIST's {what}: none of {', '.join(_names(split, what, dimensions))} is there."
+            f"{folder} does not contain MNIST's {what}. None of {', '.join(_names(split, what, dimensions))} exists."
         )
     return path
 
@@ -99,11 +101,11 @@ def read_idx(path: Path, dimensions: int) -> Shaped[Tensor, "..."]:
             size = math.prod(shape)
             content = file.read(size + 1)  # one more, to detect trailing bytes
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path} cannot be read: {error}. It is damaged or was not fully downloaded.") from error
+        raise InputError(f"{path} cannot be read: {error}. It is damaged or was not downloaded completely.") from error
     if len(content) != size:
         what = "is truncated" if len(content) < size else "has bytes after its last entry"
         sides = "×".join(map(str, shape))
-        raise InputError(f"{path} {what}: its header announces {sides} bytes. Download it again.")
+        raise InputError(f"{path} {what}: its header declares {sides} bytes. Download it again.")
     return torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(shape)
 
 
@@ -111,10 +113,10 @@ def _shape(path: Path, header: bytes, dimensions: int) -> tuple[int, ...]:
     expected = bytes([0, 0, UNSIGNED_BYTES, dimensions])
     if header[:4] != expected or len(header) != 4 * (1 + dimensions):
         raise InputError(
-            f"{path} is no IDX file of unsigned bytes with {dimensions} dimension{'s' * (dimensions > 1)}: it begins "
-            f"with {header[:4].hex(' ') or 'nothing'}, not {expected.hex(' ')}."
+            f"{path} is not an IDX file of unsigned bytes with {dimensions} dimension{'s' * (dimensions > 1)}. It "
+            f"begins with {header[:4].hex(' ') or 'nothing'}, not {expected.hex(' ')}."
         )
     shape = struct.unpack(f">{dimensions}I", header[4:])
     if not 0 < math.prod(shape) <= MOST_BYTES:
-        raise InputError(f"{path} announces {'×'.join(map(str, shape))} bytes; 1 to {MOST_BYTES} are expected.")
+        raise InputError(f"{path} declares {'×'.join(map(str, shape))} bytes. Expected 1 to {MOST_BYTES}.")
     return shape

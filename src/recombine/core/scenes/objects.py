@@ -1,4 +1,4 @@
-"""An object of a scene: which factors of the space drive its shape, place, size and colour."""
+"""An object of a scene, whose shape, position, size and colour are fixed or driven by factors."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ class SceneObject:
         if "colour" in self.axes:
             check_names(self._factor("colour").labels, COLOURS, "colour")
             if "hue" in self.axes:
-                raise InputError(f"An object has a factor colour or a factor hue, not both. Got {self.factors}.")
+                raise InputError(
+                    f"An object can have a factor 'colour' or a factor 'hue', but not both. Got {self.factors}."
+                )
         check_names(self.shapes, SHAPES, "shape")
         for name, pixels in zip(PLACES, reversed(self.sides)):
             check_inside(self.space, name + self.suffix, pixels)
@@ -157,8 +159,8 @@ def check_inside(space: FactorSpace, name: str, pixels: int) -> None:
     factor = space.factors.get(name)
     if factor is not None and (factor.low < -0.5 or factor.high > pixels - 0.5):
         raise InputError(
-            f"Factor {name!r} counts pixels from 0, and {pixels} pixels do not hold its values {factor.low:g} … "
-            f"{factor.high:g}. Let it start at 0, or give the scene more rows or columns."
+            f"Factor {name!r} counts pixels from 0, but its values {factor.low:g} … {factor.high:g} do not fit into "
+            f"{pixels} pixels. Start it at 0, or give the scene more rows or columns."
         )
 
 

@@ -24,21 +24,22 @@ EDGE = 1e-4  # pixels: what rounding may put a point beyond the image's border
 
 @SCENES.register("rotated_digit")
 class RotatedDigit(Scene):
-    """A digit turned counter-clockwise (as seen with row 0 on top) by factor `angle`, in degrees.
+    """A digit rotated counter-clockwise (with row 0 on top) by factor `angle`, in degrees.
 
-    Every pixel takes the value found where it comes from, interpolated bilinearly; what comes from beyond the image
-    is black. That is scipy.ndimage.rotate(image, angle, reshape=False, order=1, mode="constant", cval=0), the image's
-    centre lying at ((N − 1)/2, (N − 1)/2). It is differentiable in the angle but where a source point crosses a pixel's
-    centre: there, as at multiples of 90°, the derivative is that of one side. A digit has no derivative: between two
-    values of factor `digit` the nearer one is shown.
+    The image is sampled bilinearly at the source position of every pixel; positions outside the image are black. This
+    equals scipy.ndimage.rotate(image, angle, reshape=False, order=1, mode="constant", cval=0) with the centre at ((N −
+    1)/2, (N − 1)/2). It is differentiable in the angle except where a source position crosses the centre of a pixel, as
+    at multiples of 90°. There the derivative is one-sided. The factor `digit` has no derivative: between two values,
+    the nearer digit is shown.
 
     Args:
-        space: A space with factor `angle`, and perhaps a discrete factor `digit`.
-        digits: Which digits: the i-th value of factor `digit` shows digits[i]. Without that factor, one digit.
-        images: Custom images, one for each entry of `digits`, as `packed` writes them; the package's MNIST
-            digits unless given. They are part of the configuration, so that a run can be repeated without the files
-            they came from.
-        inverted: Dark digits on a bright ground.
+        space: A space with factor `angle`, and optionally a discrete factor `digit`.
+        digits: The digits to show: the i-th value of factor `digit` shows digits[i]. Without that factor, give one
+            digit.
+        images: Custom images, one for each entry of `digits`, as `packed` writes them; by default the MNIST digits of
+            the package. They are part of the configuration, so that a run can be repeated without the files they came
+            from.
+        inverted: Whether to draw dark digits on a bright background.
     """
 
     # not from 0 on: where a source point crosses a pixel's centre, a rotated image has a kink
@@ -53,7 +54,7 @@ class RotatedDigit(Scene):
     ) -> None:
         if set(space.names) not in ({ANGLE}, {ANGLE, DIGIT}):
             raise InputError(
-                f"A rotated digit has a factor angle and may have a factor digit. Got {', '.join(space.names)}. "
+                f"A rotated digit requires a factor 'angle' and may have 'digit'. Got {', '.join(space.names)}. "
                 'Example: scene.factors={"angle": {"kind": "cyclic", "size": 360}}.'
             )
         angle = space.factors[ANGLE]
@@ -68,11 +69,11 @@ class RotatedDigit(Scene):
             DIGIT in space.names and space.factors[DIGIT].kind not in ("discrete", "categorical")
         ):
             raise InputError(
-                "There must be one digit for each value of a discrete factor 'digit' (or its labels), or one digit "
-                f"without that factor. Got digits={digits} for {space}."
+                "Give one digit for each value of a discrete factor 'digit' (or its labels), or one digit without "
+                f"that factor. Got digits={digits} for {space}."
             )
         if images is not None and len(images) != len(digits):
-            raise InputError(f"There must be one image for each of digits={digits}. Got {len(images)} images.")
+            raise InputError(f"Give one image for each of digits={digits}. Got {len(images)} images.")
         self.space = space
         self.inverted = inverted
         self.output_shape = (SIDE, SIDE)
@@ -84,8 +85,8 @@ class RotatedDigit(Scene):
     ) -> Float[Tensor, "*shape row column"]:
         if present is not None and not bool(present.all()):
             raise InputError(
-                "A rotated digit has no image without its angle or its digit, so it has no single-factor scenes to "
-                "train on. Leave that source of examples out."
+                "A rotated digit cannot be drawn without its angle or its digit, so it has no single-factor scenes. "
+                "Remove the example source that uses them."
             )
         values = self.space.checked(values)
         which = self._which(values)
@@ -133,5 +134,7 @@ def unpacked(text: str) -> UInt8[Tensor, "28 28"]:
     except (binascii.Error, ValueError):
         content = b""
     if len(content) != SIDE**2:
-        raise InputError(f"An image is {SIDE}×{SIDE} bytes in base64. Got {text[:20]!r} ({len(text)} signs).")
+        raise InputError(
+            f"An image must consist of {SIDE}×{SIDE} bytes in base64. Got {text[:20]!r} ({len(text)} characters)."
+        )
     return torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(SIDE, SIDE)

@@ -28,18 +28,18 @@ class Scene(ABC):
     Attributes:
         space: The factor space.
         output_shape: (row, column), (channel, row, column) or (n,), of one output.
-        value_range: Between which numbers the outputs lie.
-        inverted: Whether the object is dark on a bright ground.
-        row_0: Where row 0 is when the image is drawn: a bump's y counts upwards, a photograph's rows downwards.
+        value_range: The lowest and the highest possible value of the outputs.
+        inverted: Whether the object is dark on a bright background.
+        row_0: Whether row 0 is drawn at the bottom (the y of a bump counts upwards) or at the top (as in a photograph).
         available: Which cells exist, in the space's shape; None if all do.
-        has_absent: Whether a factor can be left out, so that there are single-factor scenes to train on.
-        has_position: Whether the object has a place in the image, which `pixel_offsets` knows.
+        has_absent: Whether factors can be absent, so that single-factor scenes exist.
+        has_position: Whether the object has a position in the image, which `pixel_offsets` uses.
         factors_from_data: Whether `completed` finds the factors.
-        dataset: The data set whose pictures it shows; None if it draws them.
+        dataset: The data set whose pictures the scene shows; None for a scene that draws its images.
         shows_several: Whether some cell has several pictures.
-        test_cells: Which cells only the test part of a data set shows, in the space's shape; None without a split.
-        example: Factors, as configurations write them, of a small space that the scene can draw with its other settings
-            at their defaults. None if there is none, for example because it needs a file.
+        test_cells: Which cells occur only in the test part of a data set, in the space's shape; None without a split.
+        example: Factors of a small example space, as in a configuration, that the scene can draw with default settings.
+            None if there is none, for example because the scene needs a file.
     """
 
     config: dict[str, Any] = {}  # noqa: RUF012 (replaced, never changed; empty for scenes that are not registered)
@@ -67,7 +67,7 @@ class Scene(ABC):
 
     @property
     def structure(self) -> Structure | None:
-        """How blocks of factors compose the image; None if they do not, or if it is not known."""
+        """How blocks of factors compose the image; None if they do not compose or if this is unknown."""
         return None
 
     @classmethod
@@ -76,7 +76,7 @@ class Scene(ABC):
 
         Args:
             config: As the user wrote it.
-            factors: The factors as the user wrote them; None if not at all, of a scene that finds them.
+            factors: The factors as the user wrote them; None if the scene determines them.
         """
         return dict(config), factors
 
@@ -84,7 +84,7 @@ class Scene(ABC):
     def __call__(
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None
     ) -> Float[Tensor, "*shape ..."]:
-        """Outputs (…, *output_shape) of factor values; factors that are not present leave no trace in them.
+        """Render factor values as outputs (…, *output_shape). Absent factors have no effect on them.
 
         Scenes without `has_absent` raise an InputError if some factor is not present.
         """
@@ -98,7 +98,7 @@ class Scene(ABC):
     def pixel_offsets(
         self, pixels: Float[Tensor, "*shape 2"], values: Float[Tensor, "*shape factor"]
     ) -> Float[Tensor, "*shape 2"] | None:
-        """How far pixels (column, row) lie from where the object is, in pixels; None without `has_position`."""
+        """Distance in pixels of each pixel (column, row) from the object; None without `has_position`."""
         return None
 
     def __repr__(self) -> str:

@@ -23,11 +23,11 @@ SIDE = 32  # pixels of an image axis along which nothing moves
 
 @SCENES.register("shapes")
 class Shapes(DrawnScene):
-    """A shape at (x, y) with a size and a colour, in colour (3, row, column); any subset of the factors.
+    """A coloured shape at (x, y), as an image (3, row, column), with any subset of its factors.
 
     Factors: `shape` (labels circle, square, triangle, cross, or a number of them), `x` and `y` in pixels (y upwards),
     `size` in pixels, `colour` (labels, see `recombine.core.scenes.drawing.COLOURS`) or `hue` in turns of the colour
-    circle, `background` (labels of colours). Two published scenes are settings of it:
+    circle, `background` (labels of colours). Two published scenes are special cases:
 
     - concepts (Park et al. 2024): shape=["circle", "triangle"], x, y, two sizes, two colours and two backgrounds,
       32×32 pixels.
@@ -36,18 +36,18 @@ class Shapes(DrawnScene):
 
     Args:
         space: The factors.
-        rows: Image height; by default as high as the places y need, 32 if y is no factor.
-        columns: Image width, by x.
+        rows: Image height; by default the height that the values of y require, or 32 if y is not a factor.
+        columns: Image width, likewise from the values of x.
         diameter: Width and height of the shape without factor `size`; by default a third of the shorter side.
         edge: Pixels over which an edge rises from 0 to 1.
         shape: The shape without factor `shape`.
         colour: The colour without factors `colour` and `hue`.
-        ground: The colour behind without factor `background`.
+        ground: The background colour without factor `background`.
     """
 
     no_absent = (
-        "A shape without its factor 'shape' is no shape, so there are no single-factor scenes. Leave the factor out "
-        "(scene.shape=square), or leave that source of examples out."
+        "A shape cannot be drawn without its factor 'shape', so there are no single-factor scenes. Fix the shape "
+        "(scene.shape=square), or remove the example source that uses them."
     )
     example: ClassVar[dict[str, Any] | None] = {
         "shape": ["circle", "square", "triangle", "cross"],

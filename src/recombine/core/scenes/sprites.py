@@ -20,25 +20,25 @@ SHARE = 0.31  # diameter of a sprite of mean published scale, of the image's sid
 
 @SCENES.register("sprites")
 class Sprites(DrawnScene):
-    """Sprites, each with its own factors, in colour (3, row, column); a later one hides those before it.
+    """Sprites, each with its own factors, as a colour image (3, row, column). Later sprites hide earlier ones.
 
     Sprite k may have the factors shape, x, y, size, colour or hue, followed by k: x1, hue1, x2, shape2, … They mean the
-    same as in the scene `shapes`. Sprites stand side by side where their places are no factors.
+    same as in the scene `shapes`. Sprites without position factors are placed side by side.
 
     Args:
         space: The factors.
-        rows: Image height; by default as high as the places y need, 32 if there are none.
-        columns: Image width, by x.
-        diameter: Of sprites without a factor size; 0.31 of the shorter side unless given.
+        rows: Image height; by default the height that the values of y require, or 32 without such a factor.
+        columns: Image width, likewise from the values of x.
+        diameter: Size of sprites without a factor size; by default 0.31 of the shorter side.
         edge: Pixels over which an edge rises from 0 to 1.
-        shape: Of sprites without a factor shape.
-        colours: Of sprites without factors colour and hue, by name.
-        ground: The colour behind.
+        shape: Shape of sprites without a factor shape.
+        colours: Colour names of sprites without factors colour and hue.
+        ground: The background colour.
     """
 
     no_absent = (
-        "A sprite without its factor shape is no sprite, so there are no single-factor scenes. Leave shapes out of the "
-        "factors (scene.shape=square), or leave that source of examples out."
+        "A sprite cannot be drawn without its factor 'shape', so there are no single-factor scenes. Fix the shape "
+        "(scene.shape=square), or remove the example source that uses them."
     )
     example: ClassVar[dict[str, Any] | None] = {
         "x1": places(3, 2.0, 2.0),

@@ -21,16 +21,16 @@ class Square(DrawnScene):
     """A white square at (x, y) on black, (row, column): a product of two bands, as a bump is of two stripes.
 
     The published scene has a 9×9 square whose 3136 centres keep it within 64×64 pixels: x and y are
-    {"kind": "discrete", "size": 56, "low": 4}. Not-so-Clevr has hard edges: with whole-numbered places and an odd side
-    so has this one, because the edge lies between two pixels (for edge ≤ 1).
+    {"kind": "discrete", "size": 56, "low": 4}. Not-so-Clevr has hard edges. This scene has them too if positions are
+    integers and the side is odd, because the edge then lies between two pixels (for edge ≤ 1).
 
     Args:
         space: Factors x and y in pixels (y upwards).
-        rows: Image height; by default as high as the places y need.
-        columns: Image width, by x.
-        side: Of the square, in pixels.
+        rows: Image height; by default the height that the values of y require.
+        columns: Image width, likewise from the values of x.
+        side: Side of the square in pixels.
         edge: Pixels over which an edge rises from 0 to 1.
-        inverted: A dark square on a bright ground.
+        inverted: Whether to draw a dark square on a bright background.
     """
 
     has_absent = True

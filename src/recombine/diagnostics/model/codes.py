@@ -117,9 +117,9 @@ def structure_of(code: Any, count: int) -> Structure:
             got = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else type(part).__name__
             where = "" if not path else f" at {'.'.join(map(str, path))}"
             raise InputError(
-                f"`encode` must turn the factor values of {count} cells into a tensor with as many codes, or into a "
-                f"tuple or a mapping of such tensors. Got {got}{where}. What is the same for all cells can be expanded "
-                "over them: noise.expand(len(values), -1)."
+                f"`encode` must map the factor values of {count} cells to a tensor with {count} codes, or to a tuple "
+                f"or a mapping of such tensors. Got {got}{where}. Expand inputs that are the same for all cells, for "
+                "example noise.expand(len(values), -1)."
             )
         shared = part[0].detach().clone() if part.stride(0) == 0 else None
         leaves.append(Leaf(path, tuple(part.shape[1:]), part.dtype, shared))
@@ -127,7 +127,7 @@ def structure_of(code: Any, count: int) -> Structure:
 
     found = Structure(walk(code, ()), tuple(leaves))
     if not found.varying:
-        raise InputError("The codes of all cells are the same: `encode` expands one code over all of them.")
+        raise InputError("All cells have the same code, because `encode` expands one code over all cells.")
     return found
 
 

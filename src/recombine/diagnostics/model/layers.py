@@ -35,7 +35,10 @@ from recombine.models.activations import CALL, capture, nonlinearities, unknown_
 from recombine.models.adapted import not_a_tensor
 
 IN, OUT = "in", "out"
-SEVERAL = " For several arguments it returns a tuple, for keywords a mapping; recombine.adapt adds noise."
+SEVERAL = (
+    " If the model takes several arguments, return a tuple; if it takes keywords, return a mapping. recombine.adapt "
+    "adds noise."
+)
 MEMORY = 2**25  # bytes of activations in one pass: more is not faster, and exceeds the processor's cache
 MOST_CELLS = 1024
 
@@ -181,8 +184,8 @@ class Subject:
         missing = [name for name in self.layers if name not in found]
         if missing:
             raise InputError(
-                f"The model did not reach layer {missing[0]!r} at every cell, so it has no activation there. "
-                "Choose other layers."
+                f"The model does not call layer {missing[0]!r} at every cell, so some activations are missing. Choose "
+                "other layers."
             )
         return {name: found[name] for name in self.layers}
 
@@ -237,7 +240,7 @@ def examine(
             not a tensor with one entry per cell.
     """
     if not callable(model):
-        raise InputError(f"A model is an nn.Module or a function of the code. Got {type(model).__name__}.")
+        raise InputError(f"A model must be an nn.Module or a function of the code. Got {type(model).__name__}.")
     weights, dtype, device = precision_of(model)
     chosen = _chosen(hooked(model), layers)
     existing = existing_cells(space, available)
@@ -287,9 +290,7 @@ def _chosen(module: nn.Module | None, layers: str | Sequence[str] | None) -> _Ch
         plain = name if name in known else name.partition(CALL)[0]
         fits = [plain] if plain in known else [n for n in known if fnmatchcase(n, plain)]
         if not fits:
-            hint = (
-                " A callable that is not an nn.Module, or a scripted module, has only these." if module is None else ""
-            )
+            hint = " Callables and scripted modules have no other layers." if module is None else ""
             raise InputError(unknown_layer(name, known) + hint)
         for n in fits:
             names[n] = names.get(n, False) or plain in known
@@ -325,15 +326,15 @@ def _trial(
         except (Exception, SystemExit) as error:
             raise InputError(
                 f"The model failed on codes of shape {tuple(code.shape)} and type {code.dtype}: "
-                f"{type(error).__name__}: {error}. Check that `encode` makes the codes the model was trained on."
-                + (SEVERAL if isinstance(error, TypeError) else "")
+                f"{type(error).__name__}: {error}. Check that `encode` returns the codes that the model was trained "
+                "on." + (SEVERAL if isinstance(error, TypeError) else "")
             ) from error
     if not isinstance(out, Tensor):
         raise InputError(not_a_tensor(out), "output")
     if out.is_complex():
         raise InputError(
-            f"The model's output is complex ({out.dtype}), and only real numbers are compared. Wrap it in an nn.Module "
-            "that returns its real and imaginary part, torch.view_as_real(output), or its absolute value."
+            f"The model's output is complex ({out.dtype}), but only real numbers can be compared. Wrap the model in "
+            "an nn.Module that returns torch.view_as_real(output) or the absolute value."
         )
     if out.is_meta or out.layout is not torch.strided:
         raise InputError(
@@ -341,7 +342,7 @@ def _trial(
             "in an nn.Module that returns output.to_dense() on a real device."
         )
     if out.ndim > 0 and len(out) and not out.numel():
-        raise InputError(f"The model's output has no numbers: its shape is {tuple(out.shape)}.")
+        raise InputError(f"The model's output is empty. Its shape is {tuple(out.shape)}.")
     if out.ndim == 0 or len(out) != len(values):
         raise InputError(
             f"The model's output must have one entry per code, {len(values)} here. Got shape {tuple(out.shape)}."
@@ -368,8 +369,8 @@ def _encoded(encode: Encode | None, values: Tensor, weights: torch.dtype | None)
     if not isinstance(code, Tensor) or code.ndim == 0 or len(code) != len(values):
         got = f"shape {tuple(code.shape)}" if isinstance(code, Tensor) else type(code).__name__
         raise InputError(
-            f"`encode` must turn factor values of shape {tuple(values.shape)} into a tensor with as many codes. "
-            f"Got {got}."
+            f"`encode` must map factor values of shape {tuple(values.shape)} to a tensor with one code per row. Got "
+            f"{got}."
         )
     return code.to(weights) if weights is not None and code.is_floating_point() else code
 
@@ -377,9 +378,9 @@ def _encoded(encode: Encode | None, values: Tensor, weights: torch.dtype | None)
 def _not_finite(name: str, space: FactorSpace, values: Tensor) -> str:
     what = {IN: "The code", OUT: "The model's output"}.get(name, f"Layer {name!r}")
     return (
-        f"{what} is NaN or infinite at {space.describe(values.tolist())}, the first such cell "
-        f"(cell {int(space.cells(values))}). "
-        "Check the weights and the range of codes the model was trained on."
+        f"{what} is NaN or infinite at {space.describe(values.tolist())}, the first such cell (cell "
+        f"{int(space.cells(values))}). Check the weights, and that the codes lie in the range that the model was "
+        "trained on."
     )
 
 
@@ -396,7 +397,8 @@ def _described(few: _Trial, more: _Trial, chosen: _Chosen) -> dict[str, Layer]:
         elif chosen.names[plain]:
             raise InputError(
                 f"Layer {name!r} has no axis with one entry per code (its shape for 3 codes is "
-                f"{tuple(more.seen[name].shape)}), so it does not depend on the code or mixes codes. Choose another."
+                f"{tuple(more.seen[name].shape)}), so it does not depend on the code or mixes codes. Choose another "
+                "layer."
             )
     for asked in chosen.asked:
         plain = asked if asked in chosen.names else asked.partition(CALL)[0]

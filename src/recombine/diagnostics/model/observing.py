@@ -127,9 +127,9 @@ def keeping_weights(*things: Any) -> Iterator[None]:
                 p.data = p.data if _same(p, content) else content
         if changed and not failed:
             raise InputError(
-                f"The model changes its own weights when it is called ({', '.join(sorted(set(changed))[:3])}), so that "
-                "every output is of another model. The weights were put back. Diagnose a model whose forward pass, in "
-                "eval mode, leaves them alone.",
+                f"The model changes its own weights when it is called ({', '.join(sorted(set(changed))[:3])}), so "
+                "every output comes from a different model. The weights were restored. Diagnose a model whose "
+                "forward pass in eval mode does not change them.",
                 "model",
             )
 

@@ -23,8 +23,8 @@ def sanity_notes(subject: Subject, layers: Sequence[str] | None) -> list[str]:
         notes.append(hint)
     elif layers is None and not set(subject.layers) - {IN, OUT}:
         notes.append(
-            "no inner layer was found: nonlinearities that are functions (F.relu), or in a callable or scripted model, "
-            "cannot be seen. Name modules with layers=…, or use nn.ReLU() and the like as modules."
+            "no inner layer was found. Nonlinearities are found only if they are modules of an nn.Module that is not "
+            "scripted. Use modules such as nn.ReLU() instead of F.relu, or select modules with layers=…."
         )
     cells = subject.some_cells(min(3, len(subject.cells)))
     with torch.no_grad():
@@ -34,21 +34,24 @@ def sanity_notes(subject: Subject, layers: Sequence[str] | None) -> list[str]:
     if training:
         notes.append(
             f"the model puts {len(training)} of its modules into train mode when it is called "
-            f"({', '.join(dict.fromkeys(training[:3]))}), so that dropout and batch statistics are at work. They are "
-            "put back into the mode they had."
+            f"({', '.join(dict.fromkeys(training[:3]))}), so dropout and batch statistics are active. Their mode was "
+            "restored."
         )
     size = float(together.abs().max())
     if not bool((again - together).abs().max() <= SAME * size):
         notes.append(
-            "the model is stochastic: the same codes gave other outputs the second time, so that the numbers are of "
-            "one draw. Diagnose its mean, or fix the noise."
+            "the model is stochastic. The same codes gave different outputs in a second call, so the results "
+            "describe a single draw. Diagnose the mean output, or fix the noise."
         )
     elif alone is None:
-        notes.append("the model fails on a single code, or gives it an output of another shape (squeeze() does).")
+        notes.append(
+            "the model fails on a single code, or returns an output of another shape for it (for example because of "
+            "squeeze())."
+        )
     elif not bool((alone - together).abs().max() <= SAME * size):
         notes.append(
-            "the model mixes codes: an output depends on which others are in its batch (as with BatchNorm in "
-            "train mode, or noise drawn for every code), so that the numbers depend on how cells are grouped."
+            "the model mixes codes. An output depends on the other codes in its batch (for example because of "
+            "BatchNorm in train mode, or noise drawn for every code), so the results depend on how cells are batched."
         )
     return notes
 

@@ -112,8 +112,8 @@ def truth_over_grid(
         return Truth(space, _own_shape(tuple(found.shape[1:]) or (1,), shape), rows.to(dtype))
     if not callable(target):
         raise InputError(
-            "The target is a scene, a function of factor values or an array over the grid. "
-            f"Got {type(target).__name__}."
+            "The target must be a scene, a function of factor values or an array over the grid. Got "
+            f"{type(target).__name__}."
         )
 
     def make(cells: Tensor) -> Tensor:
@@ -166,8 +166,8 @@ def _own_shape(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
     full, full_own = ([n for n in axes if n > 1] for axes in (shape, own))
     if full != full_own and min(len(full), len(full_own)) > 1:
         raise InputError(
-            f"The target has shape {own} per cell and the model's output {shape}: as many numbers in another order. "
-            "Bring one into the layout of the other, for example with permute."
+            f"The target has shape {own} per cell, but the model's output has shape {shape} with the same number of "
+            "entries. Convert one to the layout of the other, for example with permute."
         )
     return own if len(full_own) > 1 else shape
 
@@ -191,9 +191,9 @@ def _called(
     if not isinstance(made, Tensor) or made.ndim == 0 or len(made) != len(values):
         got = f"shape {tuple(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
         raise InputError(
-            f"The target function must turn factor values of shape ({len(values)}, {space.n_factors}) into a tensor "
-            f"with as many entries. Got {got}."
+            f"The target function must map factor values of shape ({len(values)}, {space.n_factors}) to a tensor with "
+            f"{len(values)} entries. Got {got}."
         )
     if made.is_complex():
-        raise InputError("The target is complex. Give real numbers, such as its real and imaginary part.")
+        raise InputError("The target is complex. Give real numbers, for example its real and imaginary parts.")
     return made[: len(cells)].detach().to("cpu", dtype)

@@ -29,21 +29,25 @@ def hint_for_wrapped(subject: Subject) -> str | None:
     start = "the model is a function, which hides the layers of the module it calls. "
     if len(calls) != 1:
         return start + (
-            "Write an nn.Module with its modules as attributes and the function as its forward, and give that."
+            "Write an nn.Module with these modules as attributes and the function as its forward method, and "
+            "diagnose that module."
         )
     [(module, args, kwargs, output)] = calls
     name = type(module).__name__
     chosen = _chosen(output, out)
     if chosen is None:
         return start + (
-            f"Write an nn.Module with the {name} as an attribute and the function as its forward, and give that."
+            f"Write an nn.Module with the {name} as an attribute and the function as its forward method, and diagnose "
+            "that module."
         )
     given = _arguments(args, kwargs, code)
     if given == "code":
         options = [f"output={chosen}"] if chosen else []
-        return start + f"Give the {name} itself: recombine.diagnose({', '.join(['module', '…', *options])})."
+        return start + f"Diagnose the {name} directly: recombine.diagnose({', '.join(['module', '…', *options])})."
     options = [f"inputs=lambda code: {given}", *([f"output={chosen}"] if chosen else [])]
-    return start + f"Give the {name} itself: recombine.diagnose(recombine.adapt(module, {', '.join(options)}), …)."
+    return start + (
+        f"Diagnose the {name} directly: recombine.diagnose(recombine.adapt(module, {', '.join(options)}), …)."
+    )
 
 
 _Call = tuple[nn.Module, tuple[Any, ...], Mapping[str, Any], Any]

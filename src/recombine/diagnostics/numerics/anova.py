@@ -43,7 +43,7 @@ def variance_components(
     if space.n_factors > MOST_FACTORS:
         raise NotComputable(
             Missing.TOO_LARGE,
-            f"Terms of sets of factors are separated for up to {MOST_FACTORS} factors. Got {space.n_factors}.",
+            f"The expansion into terms supports up to {MOST_FACTORS} factors. Got {space.n_factors}.",
         )
     terms = subsets(range(space.n_factors))
     result = torch.empty(len(terms), rows.shape[1], dtype=torch.float64)

@@ -81,7 +81,7 @@ def function_complexity(
     """
     rows = as_rows(values, space, "values").double()
     if not 0 < epsilon < 1:
-        raise InputError(f"epsilon is a relative error between 0 and 1. Got {epsilon}.")
+        raise InputError(f"epsilon must be a relative error between 0 and 1. Got {epsilon}.")
     scale = float(torch.linalg.vector_norm(rows, dim=0).max())
     if sum(size > 1 for size in space.shape) <= 2:
         sides = [*(size for size in space.shape if size > 1), 1, 1][:2]
@@ -204,8 +204,8 @@ def distribution_complexity(
     joint = _joint(probabilities, space)
     if measure not in ("kl", "tv") or not (math.isfinite(epsilon) and epsilon > 0) or largest < 1 or inits < 1:
         raise InputError(
-            f"Needs measure kl or tv, epsilon > 0, largest ≥ 1 and inits ≥ 1. "
-            f"Got {measure!r}, {epsilon}, {largest}, {inits}."
+            f"Requires measure kl or tv, epsilon > 0, largest ≥ 1 and inits ≥ 1. Got {measure!r}, {epsilon}, "
+            f"{largest}, {inits}."
         )
     bound = _lower_bound(joint, measure, epsilon)
     tried: list[int] = []
@@ -291,7 +291,7 @@ def fit_mixture(
 ) -> Mixture:
     """One seeded expectation–maximization fit of a mixture of `rank` product distributions."""
     if rank < 1:
-        raise InputError(f"A mixture has at least one product. Got rank={rank}.")
+        raise InputError(f"A mixture must have at least one product. Got rank={rank}.")
     return _fit_mixture(_joint(probabilities, space), rank, generator(seed, "mixture", rank, 0), iterations, 0.0)
 
 
@@ -299,8 +299,8 @@ def _joint(probabilities: GridArray, space: FactorSpace) -> Float[Tensor, "*fact
     rows = as_rows(probabilities, space, "probabilities").double()
     if rows.shape[1] != 1 or float(rows.min()) < 0 or float(rows.sum()) <= 0:
         raise InputError(
-            f"A joint distribution is one non-negative number per cell, not all 0. Got {rows.shape[1]} per cell, the "
-            f"smallest {float(rows.min()):g}."
+            f"A joint distribution must have one non-negative number per cell, not all 0. Got {rows.shape[1]} per "
+            f"cell with a minimum of {float(rows.min()):g}."
         )
     return (rows / rows.sum()).reshape(space.shape)
 

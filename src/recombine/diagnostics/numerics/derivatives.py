@@ -68,12 +68,12 @@ def choose_derivative_method(subject: Subject, derivative_methods: Sequence[str]
                 if derivative_method != "double vjp" or _double_vjp_is_right(subject, values):
                     _METHODS[derivative_method](subject, values)
                     return derivative_method
-                reasons.append(f"{derivative_method}: the model's own backward pass cannot be differentiated")
+                reasons.append(f"{derivative_method}: the model's custom backward pass cannot be differentiated")
         except RuntimeError as error:  # also NotImplementedError: torch has no such derivative of this model
             reasons.append(f"{derivative_method}: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
     raise NotComputable(
         Missing.NOT_DIFFERENTIABLE,
-        'The model has no exact derivative by the factors; use geometry="finite difference" '
+        'No exact derivative with respect to the factors could be computed. Use geometry="finite difference" '
         "(metric_tensor_finite_difference). Tried:\n  " + "\n  ".join(reasons),
     )
 

@@ -123,8 +123,8 @@ def check_differences(space: FactorSpace) -> None:
         if factor.size < 2 and factor.differentiable:
             raise NotComputable(
                 Missing.NOT_APPLICABLE,
-                f"Finite differences need at least 2 values of every factor. Got 1 of {name!r}. "
-                "Use metric_tensor_exact, or leave the factor out of the space.",
+                f"Finite differences need at least 2 values of every factor. Got 1 value of {name!r}. Use "
+                "metric_tensor_exact, or leave the factor out of the space.",
             )
 
 

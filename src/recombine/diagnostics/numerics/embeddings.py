@@ -58,8 +58,8 @@ def embed_pca(
     rows = as_rows(activations, space, "activations")
     if not 1 <= dimensions <= min(rows.shape):
         raise InputError(
-            f"PCA of {rows.shape[0]} cells × {rows.shape[1]} units has 1 to {min(rows.shape)} dimensions. "
-            f"Got {dimensions}."
+            f"PCA of {rows.shape[0]} cells × {rows.shape[1]} units can have 1 to {min(rows.shape)} dimensions. Got "
+            f"{dimensions}."
         )
     means, total, scale = _moments(rows, block)
     if min(rows.shape) > EXACT_SIDE:
@@ -191,13 +191,13 @@ def embed(activations: GridArray, space: FactorSpace, *, dimensions: int = 2, se
     from importlib.util import find_spec
 
     if find_spec("umap") is None:
-        note = f"{NO_UMAP} This is PCA."
+        note = f"{NO_UMAP} PCA is shown instead."
     elif len(space) <= NEIGHBOURS:
-        note = f"{len(space)} cells are too few for UMAP with {NEIGHBOURS} neighbours; this is PCA."
+        note = f"{len(space)} cells are too few for UMAP with {NEIGHBOURS} neighbours, so PCA is shown instead."
     else:
         try:
             return embed_umap(activations, space, dimensions=dimensions, seed=seed)
         except NotComputable as error:  # installed but cannot be imported
-            note = f"No UMAP, this is PCA: {error}"
+            note = f"UMAP failed, so PCA is shown instead: {error}"
     found = embed_pca(activations, space, dimensions=dimensions, seed=seed)
     return Embedding(found.method, found.points, found.explained, " ".join(filter(None, [note, found.note])))

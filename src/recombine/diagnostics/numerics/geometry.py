@@ -296,7 +296,7 @@ def metric_tensor_exact(
         if not subject.code_dtype.is_floating_point:
             raise NotComputable(
                 Missing.NOT_DIFFERENTIABLE,
-                f"The codes are of type {subject.code_dtype}, and integers have no derivative. {USE_DIFFERENCES}",
+                f"The codes have type {subject.code_dtype}, and integers have no derivative. {USE_DIFFERENCES}",
             )
         derivative_method = choose_derivative_method(
             subject, None if derivative_method is None else (derivative_method,)
@@ -350,7 +350,7 @@ def metric_tensor_finite_difference(
 def _check_factors(space: FactorSpace) -> None:
     if not space.differentiable:
         raise NotComputable(
-            Missing.NOT_APPLICABLE, f"No factor of {space} has derivatives: labels have no order or distance."
+            Missing.NOT_APPLICABLE, f"No factor of {space} has derivatives, because labels have no order or distance."
         )
 
 
@@ -359,19 +359,21 @@ def _check_dependence(metrics: dict[str, torch.Tensor], what: str) -> None:
     if IN in metrics and not bool(metrics[IN].any()):
         hint = f" Does `encode` round? {USE_DIFFERENCES}" if what == "derivative" else ""
         state = Missing.NOT_DIFFERENTIABLE if what == "derivative" else Missing.DEGENERATE
-        raise NotComputable(state, f"The code does not depend on the factors: its {what} is 0 at every cell.{hint}")
+        raise NotComputable(
+            state, f"The code does not depend on the factors, because its {what} is 0 at every cell.{hint}"
+        )
     if OUT in metrics and not bool(metrics[OUT].any()):
         if what == "derivative":
             raise NotComputable(
                 Missing.NOT_DIFFERENTIABLE,
-                "The derivative of the model's output by every factor is 0 at every cell: it is detached, rounded, of "
-                "an integer type, constant, or all its units are dead. If it changes from cell to cell: "
-                f"{USE_DIFFERENCES}",
+                "The derivative of the model's output with respect to every factor is 0 at every cell. The output is "
+                "detached, rounded, of an integer type or constant, or all units are dead. If it changes from cell "
+                f"to cell: {USE_DIFFERENCES}",
             )
         raise NotComputable(
             Missing.DEGENERATE,
-            f"The model's output does not depend on the code: its {what} by every factor is 0 at every cell. "
-            "Is it constant, or are all its units dead?",
+            f"The model's output does not depend on the code: its {what} with respect to every factor is 0 at every "
+            "cell. Check whether it is constant or all units are dead.",
         )
 
 

@@ -55,8 +55,8 @@ def kernel_tensor(
     matrix = torch.as_tensor(kernel).double()
     if matrix.shape != (len(space), len(space)):
         raise InputError(
-            f"A kernel over {space} has shape ({len(space)}, {len(space)}), every cell in cell order. "
-            f"Got {tuple(matrix.shape)}."
+            f"A kernel over {space} must have shape ({len(space)}, {len(space)}), with rows and columns in cell "
+            f"order. Got {tuple(matrix.shape)}."
         )
     if matrix.numel() > LARGEST_KERNEL:
         raise NotComputable(
@@ -87,7 +87,7 @@ def kernel_spectrum(
         InputError: for one factor, a wrong shape, NaN, a zero kernel or more than 4096 cells.
     """
     if space.n_factors < 2:
-        raise NotComputable(Missing.NOT_APPLICABLE, f"A kernel mixes at least two factors. Got {space}.")
+        raise NotComputable(Missing.NOT_APPLICABLE, f"A kernel spectrum requires at least two factors. Got {space}.")
     tensor = kernel_tensor(kernel, space)
     search = rank_search(tensor, epsilon=epsilon, largest=largest, inits=inits, seed=seed, budget=budget)
     if not search.weights.any():

@@ -60,7 +60,7 @@ class GramMatrices:
 
     def __getitem__(self, similarity: str) -> Float[np.ndarray, "cell cell"]:
         if similarity not in self.matrices:
-            raise InputError(f"There is no similarity {similarity!r} here. Computed: {', '.join(self.matrices)}.")
+            raise InputError(f"The similarity {similarity!r} was not computed. Computed: {', '.join(self.matrices)}.")
         return self.matrices[similarity]
 
     def in_cell_order(self, similarity: str) -> Float[np.ndarray, "cell cell"]:
@@ -93,7 +93,7 @@ def gram_matrices(
     trained, ood = id_and_ood(holdout, space)
     unknown = [s for s in similarities if s not in SIMILARITIES]
     if unknown or not similarities:
-        raise InputError(f"Similarities are {', '.join(SIMILARITIES)}. Got {list(similarities)}.")
+        raise InputError(f"Similarities must be among {', '.join(SIMILARITIES)}. Got {list(similarities)}.")
     chosen = torch.arange(len(space)) if cells is None else cells.unique()
     if len(chosen) and not (int(chosen[0]) >= 0 and int(chosen[-1]) < len(space)):
         raise InputError(f"Cells are numbered 0 to {len(space) - 1}. Got {int(chosen[0])} to {int(chosen[-1])}.")
@@ -238,8 +238,8 @@ def agreement(
     if len(ood) < 2 or len(trained) < 2:
         raise NotComputable(
             Missing.TOO_FEW_CELLS,
-            f"Agreement needs at least 2 ID and 2 OOD cells with a defined {similarity} similarity. "
-            f"Got {len(trained)} and {len(ood)}.",
+            f"Agreement requires at least 2 ID and 2 OOD cells with a defined {similarity} similarity. Got "
+            f"{len(trained)} and {len(ood)}.",
         )
     kept = _rows_that_fit(space, len(ood), seed)
     measured, ood = (measured, ood) if kept is None else (measured[kept], ood[kept])
@@ -271,7 +271,8 @@ def _rows_that_fit(space: FactorSpace, rows: int, seed: int) -> Int[Tensor, " ro
         return None
     if fitting < 2:
         raise NotComputable(
-            Missing.TOO_LARGE, f"Agreement would need sums over {each:.0e} combinations of factors for each OOD cell."
+            Missing.TOO_LARGE,
+            f"Agreement would require sums over {each:.0e} combinations of factors for each OOD cell.",
         )
     return torch.randperm(rows, generator=generator(seed, "agreement", "rows"))[:fitting].sort().values
 

@@ -53,7 +53,7 @@ class PartialFactorization:
         wanted = {frozenset(term) for term in terms}
         unknown = wanted - {frozenset(term) for term in self.terms}
         if unknown:
-            raise InputError(f"Not terms over {', '.join(self.names)}: {sorted(map(sorted, unknown))}.")
+            raise InputError(f"Unknown terms over {', '.join(self.names)}: {sorted(map(sorted, unknown))}.")
         chosen = np.array([frozenset(term) in wanted for term in self.terms])
         return float(self.weights[chosen].sum() / self.weights.sum())
 
@@ -121,7 +121,7 @@ def _expansion(
     terms: list[Term], theta: Float[Tensor, " term"], space: FactorSpace, weight: Literal["absolute", "square"]
 ) -> PartialFactorization:
     if weight not in ("absolute", "square"):
-        raise InputError(f"The weight of a term is absolute or square. Got {weight!r} instead.")
+        raise InputError(f"The weight of a term must be absolute or square. Got {weight!r} instead.")
     named = tuple(tuple(space.names[axis] for axis in term) for term in terms)
     return PartialFactorization(space.names, named, theta.numpy(), weight)
 
@@ -183,10 +183,10 @@ def grouping_of(expansion: PartialFactorization, *, tolerance: float = TOLERANCE
 def _check_search(n_factors: int, tolerance: float) -> None:
     if n_factors > MOST_FACTORS:
         raise NotComputable(
-            Missing.TOO_LARGE, f"Groupings are searched for up to {MOST_FACTORS} factors. Got {n_factors}."
+            Missing.TOO_LARGE, f"The search for groupings supports up to {MOST_FACTORS} factors. Got {n_factors}."
         )
     if not 0 <= tolerance < 1:
-        raise InputError(f"The tolerance is a share of the variance, at least 0 and below 1. Got {tolerance}.")
+        raise InputError(f"The tolerance must be a share of the variance, at least 0 and below 1. Got {tolerance}.")
 
 
 def set_partitions(items: Sequence[int]) -> Iterator[list[Term]]:

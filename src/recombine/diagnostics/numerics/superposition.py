@@ -227,11 +227,11 @@ def _mean_codes(
     for cells in space.chunks():
         codes = encode(space.values(cells) if values is None else values(cells))
         if not isinstance(codes, Tensor) or len(codes) != len(cells):
-            raise InputError(f"The encoding must give a tensor with one code per row of values. Got {_shown(codes)}.")
+            raise InputError(f"The encoding must return a tensor with one code per row of values. Got {_shown(codes)}.")
         if not codes.is_floating_point():
             raise NotComputable(
                 Missing.NOT_APPLICABLE,
-                f"The input side averages codes, which needs real numbers. Got {codes.dtype}. Use the output side.",
+                f"The input side averages codes, which requires real numbers. Got {codes.dtype}. Use the output side.",
             )
         shape = tuple(codes.shape[1:])
         flat = codes.detach().cpu().double().reshape(len(codes), -1)
@@ -254,11 +254,11 @@ def _decode(model: Model, codes: Float[Tensor, "value ..."], features: int) -> T
     made = torch.cat(some) if all(isinstance(one, Tensor) and one.ndim for one in some) else some[0]
     if not isinstance(made, Tensor) or len(made) != len(codes) or made[0].numel() != features:
         raise InputError(
-            f"The model must give an output of {features} numbers, as in the outputs given, for each of "
-            f"{len(codes)} codes. Got {_shown(made)}."
+            f"The model must return {features} numbers, like the given outputs, for each of {len(codes)} codes. Got "
+            f"{_shown(made)}."
         )
     if not bool(made.isfinite().all()):
-        raise NotComputable(Missing.NOT_APPLICABLE, "The model gives NaN or infinite numbers for mean codes.")
+        raise NotComputable(Missing.NOT_APPLICABLE, "The model returns NaN or infinite numbers for mean codes.")
     return made.detach().cpu().double().reshape(len(made), -1)
 
 

@@ -332,9 +332,12 @@ def rank_search(
         hopeless: Whether to fit `largest` terms even if the lower bound is larger, to obtain their error and weights.
     """
     if not epsilon >= 0 or not math.isfinite(epsilon) or largest < 1 or inits < 1:
-        raise InputError(f"Needs epsilon ≥ 0, largest ≥ 1, inits ≥ 1. Got {epsilon}, {largest}, {inits}.")
+        raise InputError(f"Requires epsilon ≥ 0, largest ≥ 1, inits ≥ 1. Got {epsilon}, {largest}, {inits}.")
     if tensor.numel() == 0 or not bool(tensor.isfinite().all()):
-        raise InputError(f"A rank needs a tensor of finite numbers. Got shape {tuple(tensor.shape)} with NaN or none.")
+        raise InputError(
+            f"The rank is defined for tensors of finite numbers. Got shape {tuple(tensor.shape)}, which is empty or "
+            "contains NaN or infinite numbers."
+        )
     tensor = tensor.double()
     norm = float(torch.linalg.vector_norm(tensor))
     scale = norm if scale is None else scale

@@ -114,12 +114,11 @@ class TuningCurves:
     ) -> Int[np.ndarray, " chosen"]:
         """The units with the highest index, highest first; fewer if fewer units vary. Ties go to the lower number.
 
-                `strong` omits units that vary less than the mean of those that vary, because rare responses, of which a
-                trained
-        network has many, are the most localized ones.
+        `strong` omits units whose variance is below the mean over varying units. Trained networks have many units that
+        rarely respond, and these are the most localized.
         """
         if kind not in ("stripe", "bump"):
-            raise InputError(f"Units are typical of a stripe or a bump. Got {kind!r} instead.")
+            raise InputError(f"The kind of a unit must be stripe or bump. Got {kind!r} instead.")
         index = self.stripe if kind == "stripe" else self.bump
         varies = ~self.constant
         if strong and varies.any():
@@ -173,7 +172,7 @@ def tuning_curves(
     rows = as_rows(activations, space, "activations")
     if sum(size > 1 for size in space.shape) < 2:
         raise NotComputable(
-            Missing.NOT_APPLICABLE, f"Tuning needs at least two factors with more than one value. Got {space}."
+            Missing.NOT_APPLICABLE, f"Tuning requires at least two factors with more than one value. Got {space}."
         )
     terms, by_unit = components or variance_components(rows, space, block=block)
     main = torch.stack([by_unit[terms.index((axis,))] for axis in range(space.n_factors)])

@@ -53,7 +53,7 @@ class Complexity(LayerPart):
             "up_to_*": "Share of the weight of terms of at most this many factors.",
             "grouping": "The finest grouping of factors that explains all but `tolerance`.",
             "grouping_score": "Share that it explains.",
-            "tolerance": "Share that may be left unexplained.",
+            "tolerance": "Share that may remain unexplained.",
         },
         "terms": {
             "layer": "Name of the layer.",
@@ -63,22 +63,22 @@ class Complexity(LayerPart):
         },
         "functions": {
             "function": "output or truth.",
-            "exact": "Products of single-factor functions needed for an error of practically 0; NaN if not found.",
+            "exact": "Products of single-factor functions needed for an error of numerically 0; NaN if not found.",
             "approximate": "Products needed for a relative error of epsilon.",
             "epsilon": "That relative error.",
-            "proven": "Whether fewer products are impossible.",
-            "complete": "Whether the search was done in full, or cut short by the budget.",
+            "proven": "Whether it is proven that fewer products do not suffice.",
+            "complete": "Whether the search was completed within the budget.",
             "outputs": "Number of entries of each output that were decomposed.",
             "of_outputs": "Total number.",
         },
         "distributions": {
             "distribution": "Of what.",
             "rank": "Number of product distributions in the mixture; NaN if more than were tried.",
-            "lower_bound": "At least this many are needed.",
+            "lower_bound": "Lower bound on the number of products.",
             "measure": "How the distance is measured: kl or tv.",
-            "epsilon": "Distance allowed.",
+            "epsilon": "Largest allowed distance.",
             "tried": "Largest mixture tried.",
-            "complete": "Whether the search was done in full, or cut short by the budget.",
+            "complete": "Whether the search was completed within the budget.",
             "kl_of_one": "Kullback-Leibler divergence from a single product.",
             "tv_of_one": "Total variation distance from a single product.",
         },
@@ -129,7 +129,9 @@ class Complexity(LayerPart):
         """Cumulative share of terms of up to 1, 2, … factors, per layer."""
         rows = result.table("layers") if "layers" in result.tables else []
         if not rows:
-            raise NotComputable(Missing.DEGENERATE, "No layer's expansion was computed, so there is nothing to draw.")
+            raise NotComputable(
+                Missing.DEGENERATE, "There is nothing to draw, because no layer's expansion was computed."
+            )
         orders = [key for key in rows[0] if key.startswith("up_to_")]
         figure = new_figure(max(4.5, 0.55 * len(rows) + 2.2), 3.6)
         ax = figure.subplots()

@@ -56,7 +56,7 @@ class ConjunctionPart(Part):
     def compute(self, inputs: DiagnosisInputs) -> PartResult:
         scene = inputs.known_truth.function
         if not isinstance(scene, Scene) or not scene.has_absent:
-            raise NotComputable(Missing.NOT_APPLICABLE, "The target is not a scene that can leave factors out.")
+            raise NotComputable(Missing.NOT_APPLICABLE, "The target is not a scene that supports absent factors.")
         cells = inputs.split.ood_cells
         values = inputs.subject.values(cells)
         scores = conjunction_scores(scene, values, inputs.outputs[cells])

@@ -94,7 +94,11 @@ class Draws(Part):
         missing, facts = {}, {"draws": count, NO_SPREAD: _is_none(variance, outputs)}
         tables = {"draws": [], "spread": _spread_rows(inputs, mean, variance)}
         if not verdicts:
-            why = NO_HOLDOUT if inputs.holdout is None else "the hold-out leaves nothing to compare"
+            why = (
+                NO_HOLDOUT
+                if inputs.holdout is None
+                else ("the hold-out leaves no unseen or no trained combinations to compare")
+            )
             missing["verdicts"] = Absence(Missing.NO_HOLDOUT, why)
         else:
             found = DrawVerdicts(verdicts, _verdict(inputs, mean))

@@ -60,9 +60,8 @@ class Errors(Part):
         return PartResult(self.name, {"errors": rows}, {"mse": mse.numpy()})
 
     def summary(self, result: PartResult) -> str:
-        errors = [f"{r['cells'].upper()} {r['mse']:.3g} ({r['relative']:.3g} of the variance of their truth)"
-                  for r in result.rows]  # fmt: skip
-        return f"mean squared error: {', '.join(errors)}"
+        errors = [f"{r['cells'].upper()} {r['mse']:.3g} ({r['relative']:.3g})" for r in result.rows]
+        return f"mean squared error (relative to the variance of the truth): {', '.join(errors)}"
 
     def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
         return PageContent(("errors",))  # the map is among the landscapes of scores
@@ -77,5 +76,5 @@ class Errors(Part):
         else:
             landscape(diagnosis.holdout, mse, "mse", ax, label="mean squared error", log=True)
         shares = ", ".join(f"{r['cells'].upper()} {r['relative']:.2g}" for r in result.rows)
-        ax.set_title(f"error relative to the variance of the cells' truth:\n{shares}", fontsize=8)
+        ax.set_title(f"error relative to the variance of the truth:\n{shares}", fontsize=8)
         return figure

@@ -70,7 +70,9 @@ class FreeWeights(Part):
     def summary(self, result: PartResult) -> str:
         [row] = result.rows
         controls = ", ".join(f"{name} {row[name]:.3g}" for name in ("truth", "unrelated", "trained"))
-        return f"share of unseen outputs that sums of trained ones explain: {row['share']:.3g} (controls: {controls})"
+        return (
+            f"share of unseen outputs explained by sums of trained outputs: {row['share']:.3g} (controls: {controls})"
+        )
 
     def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
         shares = np.full(len(diagnosis.space), np.nan)

@@ -142,7 +142,7 @@ class GeometryPart(Part):
         return PageContent(
             ("layers",),
             (
-                PageMap("log₁₀ dv", volume, about="how much a step in the plane is stretched"),
+                PageMap("log₁₀ dv", volume, about="how much the layer stretches a step in the plane"),
                 PageMap(
                     "factorization",
                     np.stack(scores),
@@ -223,5 +223,5 @@ def _warp_row(
     found: Geometry, true_volume: Float[np.ndarray, " cell"], method: str, inputs: DiagnosisInputs
 ) -> dict[str, Any]:
     if OUT not in found.layers:
-        raise NotComputable(Missing.NOT_REQUESTED, "the output is not among the selected layers")
+        raise NotComputable(Missing.NOT_REQUESTED, "the output is not one of the selected layers")
     return {"method": method, **warp(found[OUT].log_volume, true_volume, inputs.split)}

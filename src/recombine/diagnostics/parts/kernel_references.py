@@ -56,7 +56,7 @@ class KernelReferences(Part):
 
     def summary(self, result: PartResult) -> str:
         parts = [f"{row['similarity']} {row['right']:.3g} … {row['superposed']:.3g}" for row in result.rows]
-        return f"r with shared values, of right outputs … of perfect superpositions: {', '.join(parts)}"
+        return f"correlation with shared values, right outputs … perfect superpositions: {', '.join(parts)}"
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
         """Both ends for every similarity."""

@@ -83,7 +83,7 @@ class Kernels(Part):
             "rank": "Terms needed for a relative error of epsilon.",
             "error": "Remaining relative error.",
             "epsilon": "Target of the relative error.",
-            "complete": "Whether the search for product terms was done in full, or cut short by the budget.",
+            "complete": "Whether the search for product terms was completed within the budget.",
         },
     }
 

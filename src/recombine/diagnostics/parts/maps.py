@@ -78,8 +78,8 @@ class Maps(Part):
     def summary(self, result: PartResult) -> str:
         [row] = result.rows
         return (
-            f"maps of factor values: effective rank {row['effective_rank']:.3g}, banding {row['banding']:.3g} "
-            f"(median {row['banding_median']:.3g}), {row['trapped']} of {row['maps']} along no image axis"
+            f"maps of factor values: effective rank {row['effective_rank']:.3g}, banding {row['banding']:.3g} (median "
+            f"{row['banding_median']:.3g}), {row['trapped']} of {row['maps']} maps not aligned with an image axis"
         )
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:

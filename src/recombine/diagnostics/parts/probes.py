@@ -54,7 +54,7 @@ class ProbesPart(LayerPart):
             "scored": "Number of cells that were scored.",
             "penalty": "Penalty of the ridge regression.",
             "accuracy": "Share of right labels of a categorical factor; NaN for others.",
-            "chance": "Accuracy of always predicting the most common label of the fit; NaN for other factors.",
+            "chance": "Accuracy of the most frequent label among the fitted cells; NaN for other factors.",
             "missing": "State of a missing score; empty if there is one.",
         }
     }

@@ -151,12 +151,12 @@ class SuperpositionPart(Part):
         verdict = Verdict.from_json(result.facts["verdict"])
         shares = ", ".join(f"{one.meaning} {share:.0%}" for one, share in verdict.unseen.items())
         cosines = [
-            f"cosine with the superposition, {row['side']} side, mean subtracted: {row['cosine']:.3g} "
-            f"(with the truth {row['cosine_truth']:.3g})"
+            f"cosine with the superposition ({row['side']} side, mean subtracted) {row['cosine']:.3g}, with the truth "
+            f"{row['cosine_truth']:.3g}"
             for row in result.table("summary")
             if row["centred"]
         ]
-        return "; ".join([f"unseen cells: {shares}", *cosines])
+        return "; ".join([f"unseen outputs: {shares}", *cosines])
 
     def page(self, result: PartResult, diagnosis: Diagnosis) -> PageContent:
         """The tables except those by cell, and maps of the class and of the share that the best sum explains."""
@@ -180,7 +180,7 @@ class SuperpositionPart(Part):
             found["alone"] = [pack.add_pictures(alone[name], bits=16) for name in diagnosis.space.names]
         else:
             missing = result.missing.get("input side")
-            found["missing"] = missing.reason if missing else "its files hold none"
+            found["missing"] = missing.reason if missing else "the files of the diagnosis contain none"
         return found
 
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
@@ -189,7 +189,7 @@ class SuperpositionPart(Part):
         pictures |= _shown_memories(pictures)
         rows = {"truth": "truth", "output": "output", "sum": "best sum of\nmemories", "residual": "residual",
                 "memory 1": "strongest\nmemory", "memory 2": "second", "memory 3": "third",
-                "superposition": "mean of all\nthat share"}  # fmt: skip
+                "superposition": "mean of outputs\nwith a shared\nvalue"}  # fmt: skip
         shown = {key: pictures[key] for key in rows if key in pictures}
         count = len(pictures["cells"])
         figure = new_figure(1.35 * count + 4.3, 1.35 * len(shown) + 0.9)
@@ -251,7 +251,8 @@ def _check_population(inputs: DiagnosisInputs) -> None:
     """Raise if the mean of codes is the code of another cell (as for a ramp) instead of a new one."""
     if inputs.encode is None:
         raise NotComputable(
-            Missing.NOT_APPLICABLE, "The code is the factor values themselves; their mean is just another combination."
+            Missing.NOT_APPLICABLE,
+            "The code consists of the factor values, so a mean code is just another combination.",
         )
     if not inputs.subject.code_dtype.is_floating_point:
         raise NotComputable(Missing.NOT_APPLICABLE, "The codes are integers, which cannot be averaged.")
@@ -264,8 +265,8 @@ def _check_population(inputs: DiagnosisInputs) -> None:
     if float(away.min()) < 0.25 * float(away.median()):
         raise NotComputable(
             Missing.NOT_APPLICABLE,
-            "The mean code is close to the code of a single cell, so this is no population code and the input side "
-            "would say nothing.",
+            "The mean code is close to the code of a single cell, so the code is not a population code and the input "
+            "side would not be informative.",
         )
 
 

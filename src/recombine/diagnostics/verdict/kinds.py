@@ -40,12 +40,12 @@ REASONS = {
     Undecided.NO_TRUTH: "deciding whether unseen outputs are right requires the truth, but no target was given",
     Undecided.NO_HOLDOUT: "no hold-out was given, so no combination counts as unseen",
     Undecided.NOT_COMPUTED: "the superposition part, which classifies every unseen cell, was not computed",
-    Undecided.NOTHING_UNSEEN: "the hold-out holds nothing out, so no combination is unseen",
-    Undecided.NOTHING_TRAINED: "the hold-out leaves nothing to train on, so there is nothing to compare with",
+    Undecided.NOTHING_UNSEEN: "the hold-out is empty, so no combination is unseen",
+    Undecided.NOTHING_TRAINED: "the hold-out contains every combination, so no trained outputs exist for comparison",
     Undecided.TOO_FEW_CELLS: "there are too few unseen combinations",
     Undecided.DIFFERENT_SCALES: (
-        "the outputs for trained combinations equal the truth up to contrast and offset: truth and outputs are on "
-        "different scales"
+        "the outputs for trained combinations equal the truth up to contrast and offset, so the truth and the "
+        "outputs have different scales"
     ),
     Undecided.RUNS_DISAGREE: "the runs disagree, and no verdict holds for more than half of them",
 }

@@ -93,18 +93,20 @@ def _check(given: Sequence[object], verdicts: Sequence[Verdict]) -> None:
         raise InputError("There is no verdict to combine. Give the diagnoses of at least one run.")
     joined = [one for one in verdicts if one.runs > 1]
     if joined and len(verdicts) > 1:
-        raise InputError(f"A verdict over {joined[0].runs} runs cannot be joined with others. Give single runs.")
+        raise InputError(
+            f"A verdict over {joined[0].runs} runs cannot be combined with others. Pass the diagnoses of single runs."
+        )
     if len({one.thresholds for one in verdicts}) > 1:
         raise InputError(
-            "The verdicts were computed with different thresholds. Diagnose the runs again with the same ones."
+            "The verdicts were computed with different thresholds. Diagnose the runs again with the same thresholds."
         )
     cells = sorted({one.drawn_from or one.unseen_cells for one in verdicts if one.unseen_cells})
     spaces = {(one.space, one.held_out.tobytes()) for one in given if not isinstance(one, Verdict)}  # type: ignore[attr-defined]
     if len(cells) > 1 or len(spaces) > 1:
         counts = " and ".join(map(str, cells))
         raise InputError(
-            f"The runs differ in their factors or their hold-out ({counts} unseen combinations). Join only runs that "
-            "differ in their seed."
+            f"The runs differ in their factors or their hold-out ({counts} unseen combinations). Combine only runs "
+            "that differ in their seed."
         )
 
 

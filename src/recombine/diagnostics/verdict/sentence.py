@@ -11,14 +11,14 @@ from recombine.diagnostics.verdict.verdict import Verdict
 
 FREQUENT = 0.1  # share of unseen cells from which a failure mode is mentioned
 PLURALS = {
-    CellClass.STRENGTH: "have the right form in the wrong strength",
+    CellClass.STRENGTH: "have the right form but the wrong strength",
     CellClass.SUM: "are sums of trained outputs that share a factor value",
     CellClass.COPY: "are copies of single trained outputs",
     CellClass.MEAN: "are the mean of all trained outputs",
     CellClass.BLANK: "are blank",
-    CellClass.VALUE: "show one factor with a wrong value",
+    CellClass.VALUE: "show the wrong value of one factor",
     CellClass.OTHER: "are wrong in another way",
-    CellClass.AMBIGUOUS: "can be explained in two ways equally well",
+    CellClass.AMBIGUOUS: "fit two explanations equally well",
 }
 
 
@@ -41,38 +41,40 @@ def _interval(verdict: Verdict) -> str:
 
 
 def _cells(verdict: Verdict) -> str:
-    """The number of unseen cells, and the number that they were sampled from."""
-    return f"{verdict.unseen_cells}" + (f" (drawn from {verdict.drawn_from})" if verdict.drawn_from else "")
+    """The unseen outputs with their number, and the number of combinations that they were sampled from."""
+    sampled = f" (sampled from {verdict.drawn_from})" if verdict.drawn_from else ""
+    return f"of the {verdict.unseen_cells} unseen outputs{sampled}"
 
 
-def _right(verdict: Verdict) -> str:
-    trained = verdict.trained.get(CellClass.RIGHT, 0.0)
-    return (
-        f"{percent(verdict.right)}{_interval(verdict)} of the {_cells(verdict)} unseen combinations are right "
-        f"({percent(trained)} of trained ones)"
-    )
+def _right(verdict: Verdict, of: str) -> str:
+    """The share of right outputs, with the share among trained combinations for comparison."""
+    trained = percent(verdict.trained.get(CellClass.RIGHT, 0.0))
+    right = f"{percent(verdict.right)}{_interval(verdict)}"
+    return f"{right}{of} are right, compared with {trained} of the trained outputs."
 
 
 def _composes(verdict: Verdict) -> str:
     how = ""
     if verdict.blurred or verdict.noisy:
         kind = "blurred" if verdict.blurred else "inexact"
-        errors = f"{verdict.id_error:.2g} on trained, {verdict.ood_error:.2g} on unseen combinations"
-        how = f"; all outputs are {kind} (relative error {errors})"
+        errors = f"{verdict.id_error:.2g} on trained and {verdict.ood_error:.2g} on unseen combinations"
+        how = f" All outputs are {kind} (relative error {errors})."
     elif abs(math.log(verdict.strength)) > math.log(1.2):
-        how = f"; all outputs have {verdict.strength:.2g} times the truth's contrast"
-    return f"The model composes: {_right(verdict)}{how}."
+        how = f" All outputs have {verdict.strength:.2g} times the contrast of the truth."
+    return f"The model composes: {_right(verdict, f' {_cells(verdict)}')}{how}"
 
 
 def _partly(verdict: Verdict) -> str:
-    return f"The model partly composes: {_right(verdict)}; of all unseen outputs {_others(verdict)}."
+    return f"The model partly composes: {_right(verdict, f' {_cells(verdict)}')} {_others(verdict)}."
 
 
-def _others(verdict: Verdict) -> str:
-    """The frequent failure modes, most frequent first."""
+def _others(verdict: Verdict, of: str = "") -> str:
+    """The frequent failure modes, most frequent first; `of` follows the first share."""
     found = sorted(((s, c) for c, s in verdict.unseen.items() if c in PLURALS), key=lambda pair: -pair[0])
-    named = [f"{percent(share)} {PLURALS[one]}" for share, one in found if share >= FREQUENT]
-    return joined(named or [f"{percent(share)} {PLURALS[one]}" for share, one in found[:1]])
+    frequent = [(share, one) for share, one in found if share >= FREQUENT] or found[:1]
+    ofs = [of, *[""] * len(frequent)]
+    clauses = [f"{percent(share)}{of} {PLURALS[one]}" for (share, one), of in zip(frequent, ofs)]
+    return clauses[0] if len(clauses) == 1 else f"{', '.join(clauses[:-1])}, and {clauses[-1]}"
 
 
 def joined(words: Sequence[str]) -> str:
@@ -82,11 +84,8 @@ def joined(words: Sequence[str]) -> str:
 
 def _failing(what: str) -> Callable[[Verdict], str]:
     def told(verdict: Verdict) -> str:
-        known = ""
-        if not math.isnan(verdict.right):
-            trained = percent(verdict.trained.get(CellClass.RIGHT, 0.0))
-            known = f"; {percent(verdict.right)}{_interval(verdict)} are right ({trained} of trained ones)"
-        return f"The model {what}: of {_cells(verdict)} unseen outputs {_others(verdict)}{known}."
+        known = "" if math.isnan(verdict.right) else f" {_right(verdict, '')}"
+        return f"The model {what}: {_others(verdict, f' {_cells(verdict)}')}.{known}"
 
     return told
 
@@ -96,16 +95,16 @@ def _fails(verdict: Verdict) -> str:
     return _failing(
         "fails on unseen combinations in several ways"
         if known
-        else "fails on unseen combinations, but neither by superposing nor by copying"
+        else "fails on unseen combinations, but neither superposes nor copies"
     )(verdict)
 
 
 def _not_learnt(verdict: Verdict) -> str:
     trained, least = verdict.trained.get(CellClass.RIGHT, 0.0), verdict.thresholds.learnt
-    few = f"{percent(trained)} of them are right, " if trained < least else ""
+    few = f"{percent(trained)} of their outputs are right, " if trained < least else ""
     return (
-        f"The trained combinations are not learnt ({few}relative error {verdict.id_error:.2g}), so that unseen ones "
-        "say nothing about composition."
+        f"The model has not learnt the trained combinations ({few}relative error {verdict.id_error:.2g}), so its "
+        "outputs for unseen combinations are no evidence about composition."
     )
 
 
@@ -117,7 +116,7 @@ def _undecided(verdict: Verdict) -> str:
     if verdict.reason is Undecided.NO_TRUTH and verdict.unseen_cells:
         sums = percent(verdict.unseen.get(CellClass.SUM, 0.0))
         trained = percent(verdict.trained.get(CellClass.SUM, 0.0))
-        said += f" ({sums} of the unseen outputs look like sums of trained ones, and so do {trained} of trained ones)"
+        said += f" ({sums} of the unseen and {trained} of the trained outputs look like sums of other trained outputs)"
     return f"No verdict: {said}."
 
 
@@ -135,7 +134,7 @@ def _factors(verdict: Verdict) -> str:
     of = f"right value in {right} of the {'trained' if learnt else 'unseen'} outputs"
     verbs = [("is learnt", "are learnt"), ("is", "are")] if learnt else [("composes", "compose"), ("does", "do")]
     first, second = (pair[len(names) > 1] for pair, names in zip(verbs, (works, fails), strict=True))
-    return f"{joined(works)} {first} ({of}), {joined(fails)} {second} not ({wrong})."
+    return f"{joined(works)} {first} ({of}), but {joined(fails)} {second} not ({wrong})."
 
 
 _SENTENCES: dict[VerdictKind, Callable[[Verdict], str]] = {

@@ -86,7 +86,7 @@ class Verdict:
         return self.sentence
 
     def __str__(self) -> str:
-        return f"{self.kind}. {self.sentence}"
+        return self.sentence
 
     def to_json(self) -> dict[str, Any]:
         """The verdict as JSON values; NaN becomes None."""

@@ -94,7 +94,7 @@ class FactorComposer(nn.Module):
         axes = image_axes(tuple(image_shape))
         _check(factor_sizes, image_shape, terms, operators)
         if blend not in BLENDS:
-            raise InputError(f"blend is {' or '.join(BLENDS)}. Got {blend!r}.", "blend")
+            raise InputError(f"blend must be {' or '.join(BLENDS)}. Got {blend!r}.", "blend")
         assert axes is not None
         self.factor_sizes = tuple(int(size) for size in factor_sizes)
         self.image_shape = tuple(int(side) for side in image_shape)
@@ -161,9 +161,11 @@ class FactorComposer(nn.Module):
         """
         if tuple(images.shape[1:]) != self.image_shape or not len(images):
             expected = ", ".join(map(str, self.image_shape))
-            raise InputError(f"Training images have shape (image, {expected}). Got {tuple(images.shape)}.", "images")
+            raise InputError(
+                f"Training images must have shape (image, {expected}). Got {tuple(images.shape)}.", "images"
+            )
         if not images.isfinite().all():
-            raise InputError("Training images must be finite. Got some that are NaN or infinite.", "images")
+            raise InputError("Training images must be finite. Some are NaN or infinite.", "images")
         images = images.detach().to(self.start).reshape(len(images), *self.start.shape)
         if self.operators == ("gain",):
             _check_tints(images, self.terms)
@@ -171,7 +173,7 @@ class FactorComposer(nn.Module):
         apart = images - self.start
         energy = apart.square().mean()
         if not energy > 0:
-            raise InputError("All training images are the same: there is nothing to compose.", "images")
+            raise InputError("All training images are the same, so there is nothing to compose.", "images")
         self.energy.copy_(energy)
         self.contrast.copy_(apart.flatten(1).abs().amax(1).square().mean().sqrt())
         with torch.no_grad():
@@ -210,8 +212,8 @@ class FactorComposer(nn.Module):
         sizes = self.factor_sizes
         if given.ndim != 2 or given.dtype == torch.bool or given.is_complex():
             raise InputError(
-                "A composer takes whole-number indices (batch, factor) or a real code. "
-                f"Got {given.dtype} of shape {tuple(given.shape)}."
+                f"A composer takes integer indices (batch, factor) or a real code. Got {given.dtype} of shape "
+                f"{tuple(given.shape)}."
             )
         if given.is_floating_point() and given.shape[1] == sum(sizes):
             return list((given.to(self.background.dtype) @ self.entries).split(sizes, dim=1))
@@ -325,11 +327,13 @@ def _check_tints(images: Float[Tensor, "image channel row column"], terms: int) 
 
 def _check(sizes: Sequence[int], shape: Sequence[int], terms: int, operators: Sequence[str]) -> None:
     if image_axes(tuple(shape)) is None or min(shape) < 1:
-        raise InputError(f"image_shape is (row, column) or (channel, row, column). Got {tuple(shape)}.", "image_shape")
+        raise InputError(
+            f"image_shape must be (row, column) or (channel, row, column). Got {tuple(shape)}.", "image_shape"
+        )
     if "kernel" in operators and max(shape[-2:]) < SMALLEST_SIDE:
         raise InputError(
-            f"Kernels need at least {SMALLEST_SIDE} pixels along one axis of the image. Got {shape[-2]} × {shape[-1]}. "
-            "Leave them out: operators=['gain', 'map'].",
+            f"Kernels require at least {SMALLEST_SIDE} pixels along one axis of the image. Got {shape[-2]} × "
+            f"{shape[-1]}. Omit the kernels: operators=['gain', 'map'].",
             "operators",
         )
     if not len(sizes) or min(sizes) < 1:
@@ -339,5 +343,5 @@ def _check(sizes: Sequence[int], shape: Sequence[int], terms: int, operators: Se
     strange = [kind for kind in operators if kind not in OPERATORS]
     if strange or not operators or len(set(operators)) < len(operators):
         raise InputError(
-            f"operators are some of {', '.join(OPERATORS)}, each at most once. Got {list(operators)}.", "operators"
+            f"operators must be among {', '.join(OPERATORS)}, each at most once. Got {list(operators)}.", "operators"
         )

@@ -1,9 +1,9 @@
-"""Shifts of single values corrected by the images that show them.
+"""Corrects the shifts of single values from the images that show them.
 
     roles = register(composer, roles, indices, images)
 
-Training may leave a value with a wrong shift if few combinations show it. Once the other values are right, the images
-of that value tell where it belongs.
+Training may leave a value with a wrong shift if few combinations show it. Once the other values are correct, the images
+of that value determine its shift.
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ class Additive(Decoder):
     """x̂ = Σ_k f_k(z_k): every slot draws a separate picture, and the pictures are added.
 
     It can extrapolate if the scene is a sum over slots (balls), and must fail if it is not (a bump, which is a
-    product):
-    the least-squares fit of a sum is then a lower bound of its error.
+    product). The least-squares fit of a sum is then a lower bound on its error.
 
     Args:
         shapes: The task, or its shapes; the code must have one entry per factor value (one-hot, bump).

@@ -55,7 +55,7 @@ class CNN(Decoder):
         if side < goal:
             needed = math.ceil(math.log2(goal / FIRST_SIDE))
             raise InputError(
-                f"A CNN of depth {depth} reaches a side of {side} pixels, but the image is "
+                f"A CNN of depth {depth} produces at most {side}×{side} pixels, but the image has "
                 f"{sides[0]}×{sides[1]}. Use depth ≥ {needed}."
             )
         self.layers = nn.Sequential(layers)

@@ -62,8 +62,8 @@ class Composed(Decoder):
         sizes = self.shapes.factor_sizes
         if self.shapes.code_size not in (sum(sizes), len(sizes)):
             raise InputError(
-                f"The composed decoder needs a code with one entry per factor value ({sum(sizes)}; onehot, bump) or "
-                f"one number per factor ({len(sizes)}; ramp). Got {self.shapes.code_size} entries.",
+                f"The composed decoder requires a code with one entry per factor value ({sum(sizes)}; onehot, bump) "
+                f"or one number per factor ({len(sizes)}; ramp). Got {self.shapes.code_size} entries.",
                 "encoding.kind",
             )
         self.composer = FactorComposer(sizes, self.shapes.output_shape, terms, operators, blend=blend)
@@ -135,9 +135,9 @@ def check_determined(task: Task) -> None:
     labels = [factor.labels for factor in task.space.factors.values()]
     raise InputError(
         f"Training does not determine {int(found.undetermined.sum())} of {task.holdout.n_ood} held-out combinations, "
-        f"such as {task.space.label(first)}: no chain of trained combinations ties together the groups of values "
-        f"{found.told(task.space.names, labels)}. Train on more combinations, or accept that these may come out as "
-        "anything (decoder.allow_undetermined=true).",
+        f"such as {task.space.label(first)}. No chain of trained combinations connects the groups of values "
+        f"{found.told(task.space.names, labels)}. Train on more combinations, or accept arbitrary outputs for these "
+        "(decoder.allow_undetermined=true).",
         "holdout",
     )
 

@@ -20,9 +20,8 @@ class FiLM(Decoder):
     """A convolutional network draws the first factor, and the other factors scale and shift each of its channels.
 
     h ← γ_l(z_2, …) ⊙ h + β_l(z_2, …) before the ReLU of each layer l, which is the cheapest way for factors to
-    multiply.
-    Layers: linear to 4·width units, linear to `width` channels of a quarter of the sides, two transposed convolutions
-    (kernel 4, stride 2); then a 3×3 convolution to the image. A single factor modulates itself.
+    multiply. Layers: linear to 4·width units, linear to `width` channels of a quarter of the sides, two transposed
+    convolutions (kernel 4, stride 2), then a 3×3 convolution to the image. A single factor modulates itself.
 
     Args:
         shapes: The task, or its shapes; the code must have one entry per factor value (one-hot, bump).

@@ -40,8 +40,7 @@ class FactorRendered(Decoder):
         activation: "prelu" (the paper's), "relu" or "gelu".
         padding: What the head's convolutions see beyond the image: "zeros" (the paper's), or "replicate", copies of the
             border pixels. Zeros end a band at the border. The maps must then compensate for this at each border
-            separately,
-            which fails where borders meet outside the training cells. With copies, a band continues.
+            separately, which fails where borders meet outside the training cells. With copies, a band continues.
     """
 
     stacks = True
@@ -62,8 +61,8 @@ class FactorRendered(Decoder):
         self.padding = padding
         if self.shapes.code_size != sum(self.shapes.factor_sizes):
             raise InputError(
-                f"The rendered decoder needs a code with one entry per factor value ({sum(self.shapes.factor_sizes)}), "
-                f"such as onehot or bump. Got {self.shapes.code_size} entries."
+                "The rendered decoder requires a code with one entry per factor value "
+                f"({sum(self.shapes.factor_sizes)}), such as onehot or bump. Got {self.shapes.code_size} entries."
             )
         image_channels, *sides = self.image_axes
         self.renderer = FactorRenderer(self.shapes.factor_sizes, sides, rank, channels)

@@ -102,8 +102,7 @@ def quick_convolutions(
 
     Args:
         image: Input of the first convolution.
-        parameters: Kernel and bias of each convolution. A 4 × 4 kernel doubles the sides (transposed, stride 2), a 3 ×
-        3
-            kernel keeps them.
+        parameters: Kernel and bias of each convolution. A 4 × 4 kernel doubles the sides (transposed, stride 2), a
+            3 × 3 kernel keeps them.
     """
     return _Convolutions.apply(image, *parameters)  # pyright: ignore[reportReturnType]

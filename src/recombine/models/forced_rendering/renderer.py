@@ -91,8 +91,8 @@ class FactorRenderer(nn.Module):
         """
         if given.ndim != 2 or given.dtype == torch.bool or given.is_complex():
             raise InputError(
-                "A renderer takes whole-number indices (batch, factor) or a real code (batch, Σ sizes). "
-                f"Got {given.dtype} of shape {tuple(given.shape)}."
+                f"A renderer takes integer indices (batch, factor) or a real code (batch, Σ sizes). Got {given.dtype} "
+                f"of shape {tuple(given.shape)}."
             )
         maps = self.maps().split(self.factor_sizes)
         if given.is_floating_point():
@@ -133,9 +133,8 @@ class FactorRenderer(nn.Module):
     def banding(self) -> Float[Tensor, "value channel"]:
         """How close each map is to a band along an image axis, in [0, 1].
 
-        It is the larger of the shares of its energy that remain after averaging along rows or along columns. A stripe
-        has 1;
-        an all-zero map gives NaN.
+        It is the larger of the shares of the map's energy that remain after averaging along rows or along columns. A
+        stripe has banding 1. An all-zero map gives NaN.
         """
         maps = self.maps()
         energy = maps.square().sum((-2, -1))
@@ -144,14 +143,14 @@ class FactorRenderer(nn.Module):
 
 
 def _whole_numbers(given: Any, what: str) -> list[int]:
-    """A sequence of whole numbers, also NumPy's or torch's, as a list."""
+    """A sequence of integers, also NumPy's or torch's, as a list."""
     try:
         numbers = [n for n in given if not isinstance(n, bool)]
         if len(numbers) == len(given):
             return [operator.index(n) for n in numbers]
     except TypeError:
         pass
-    raise InputError(f"{what} must be whole numbers. Got {given!r}.")
+    raise InputError(f"{what} must be integers. Got {given!r}.")
 
 
 def low_rank(

@@ -94,7 +94,7 @@ function memoriesPanel() {
     if (!group.ready) return "";
     if (stateOf(group, cell) !== "ood") return "Select a combination that was never trained on to see its memories.";
     const absent = model.missing.superposition || model.loaded.failed.memories || lacking(model, "outputs");
-    return absent || (model.panels.superposition?.memories ? "This combination is not among those that were drawn." : "Its files hold none.");
+    return absent || (model.panels.superposition?.memories ? "This combination is not in the sample that was analysed." : "The diagnosis files contain no memories.");
   }
 
   // Draws the panel of a model for the picked cell; returns the memories for the plane.

@@ -41,7 +41,7 @@ def heat_map(rows: Rows) -> Figure:
     for i in range(1, len(blocks)):
         if blocks[i] != blocks[i - 1]:
             axes.axhline(i - 0.5, color="white", linewidth=3)
-    axes.set_title("Share of correct unseen cells (mean over seeds; – left out, × failed)", fontsize=9)
+    axes.set_title("Share of correct unseen cells (mean over seeds; – skipped, × failed)", fontsize=9)
     figure.colorbar(image, ax=axes, fraction=0.03)
     return figure
 

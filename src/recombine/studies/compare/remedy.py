@@ -72,7 +72,7 @@ class Remedy:
     def __post_init__(self) -> None:
         if len(self.trials) != TRIALS:
             raise InputError(
-                f"Every remedy needs {TRIALS} trials for tuning, so that none is tuned more than the others. Remedy "
+                f"Every remedy must have {TRIALS} tuning trials, so that none is tuned more than the others. Remedy "
                 f"{self.name!r} has {len(self.trials)}.",
                 "trials",
             )

@@ -115,11 +115,11 @@ def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None]
     inside(out, "figures")  # raises now, not after the training, if it is a link
     found = entries(suite)
     used = [entry for entry in found if entry.status is None]
-    say(f"{len(used)} of {len(found)} combinations of remedy, scene and split are used; the others are left out.")
+    say(f"{len(used)} of {len(found)} combinations of remedy, scene and split are compared; the others are skipped.")
     failed = train([config for entry in used for config in entry.trials], store, None)
     best = {id(entry): best_trial(store, entry) for entry in used}
     finals = [entry.final(best[id(entry)], seed) for entry in used for seed in range(suite.seeds)]
-    say(f"Selected the settings. Training up to {len(finals)} runs to report.")
+    say(f"Selected the settings. Training up to {len(finals)} final runs.")
     failed |= train(finals, store, REQUEST)
     facts = split_facts(suite)
     rows = [

@@ -171,5 +171,5 @@ def _checked(seeds: int) -> int:
 
 def _known(name: str, known: Mapping[str, Any], what: str) -> str:
     if name not in known:
-        raise InputError(f"There is no {what} {name!r}{nearest(name, known)}. There are: {', '.join(known)}.", what)
+        raise InputError(f"There is no {what} {name!r}{nearest(name, known)}. Available: {', '.join(known)}.", what)
     return name

@@ -186,7 +186,8 @@ def fit_growth(observations: Sequence[Observation]) -> GrowthFit:
     reached = {o.side for o in observations if math.isfinite(o.reached)}
     if len(reached) < 2:
         raise NotComputable(
-            Missing.NOT_APPLICABLE, f"An exponent needs thresholds at at least two sides. Got {len(reached)}."
+            Missing.NOT_APPLICABLE,
+            f"Estimating an exponent requires thresholds for at least two values of N. Got {len(reached)}.",
         )
     likelihood = _Likelihood(observations)
     best, value = likelihood.maximize()

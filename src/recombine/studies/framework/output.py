@@ -63,8 +63,8 @@ class Output:
             raise InputError(f"Cannot use {self.root}: {error.strerror}. Choose another --out.") from error
         if not self.main.is_file() or self.about().get("format") != FORMAT:
             raise InputError(
-                f"{self.root} contains something other than a reproduction (it has no valid reproduce.json). "
-                "Choose another --out or an empty folder."
+                f"{self.root} does not contain a reproduction (it has no valid reproduce.json). Choose another --out "
+                "or an empty folder."
             )
         found = self.about().get("profile")
         if found != profile:

@@ -73,7 +73,7 @@ class Preparation:
         for run, reason in list(dropped.items())[:MOST_NAMED]:
             self.say(f"  The diagnosis of run {run} will be computed again: {reason}")
         if len(dropped) > MOST_NAMED:
-            self.say(f"  {len(dropped)} diagnoses in all will be computed again.")
+            self.say(f"  {len(dropped)} diagnoses in total will be computed again.")
 
     def _sweep(self, configs: Sequence[RunConfig], requests: dict[str, DiagnosisRequest], runs: Runs) -> None:
         """Train and diagnose what is missing. Failures are recorded in `runs`."""

@@ -138,9 +138,9 @@ def check_training_code(calls: Sequence[Mapping[str, Any]]) -> None:
     others = [call for call in calls[:-1] if call["trained"] and call.get("training_code", now) != now]
     if others:
         raise StoreError(
-            f"Training no longer gives the numbers that it gave when the runs of this folder were trained "
-            f"(training code {others[0]['training_code']} then, {now} now), so new runs cannot be compared with them. "
-            "Choose another --out, or continue with the version that trained them."
+            "This version trains differently from the version that trained the runs in this folder (training code "
+            f"{others[0]['training_code']} then, {now} now), so new runs would not be comparable with them. Choose "
+            "another --out, or continue with the earlier version."
         )
 
 

@@ -175,7 +175,7 @@ def effects(part: PartResult) -> Effects:
 
 STUDY = Study(
     key="superpositions",
-    title="outputs for unseen pairs against sums of remembered ones",
+    title="outputs for unseen pairs compared with sums of memorized outputs",
     results=("R2",),
     claims=("C2",),
     version=3,

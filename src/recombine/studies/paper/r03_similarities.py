@@ -159,7 +159,7 @@ def effects(part: PartResult) -> Effects:
 
 STUDY = Study(
     key="similarities",
-    title="similarity of outputs for unseen and trained pairs, beside K_bin",
+    title="similarity of outputs for unseen and trained pairs, compared with K_bin",
     results=("R3", "R11"),
     claims=("C3",),
     version=3,

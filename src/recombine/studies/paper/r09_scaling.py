@@ -4,7 +4,7 @@ Liang et al. 2025, Sec. 5 reports growth as N³ for bumps alone and as N with st
 and kind of data. All searches advance in parallel: each is replayed over the finished runs, and the first missing run
 of each is trained next.
 
-The middle quarter of each side is held out, which is a whole number of values at every N. The range [6, 22] of the
+The middle quarter of each side is held out, which is an integer number of values for every N. The range [6, 22] of the
 other studies does not work here: with it, no number of bumps alone places 90 % of the unseen pairs.
 """
 

@@ -45,7 +45,7 @@ class Needs:
                 f"memory. Got {self}."
             )
         if self.gpus > 1 and self.gpus != int(self.gpus):
-            raise InputError(f"The GPUs of a job must be a fraction of one or a whole number. Got {self.gpus}.")
+            raise InputError(f"The number of GPUs per job must be an integer or a fraction below 1. Got {self.gpus}.")
 
 
 @dataclass(frozen=True)

@@ -205,7 +205,7 @@ def fitting(needs: Needs, places: Sequence[str] | None) -> int:
     if places is not None and not places:
         raise InputError(f"A job needs {needs.gpus:g} GPUs, but this machine has fewer. Omit --gpus.")
     if needs.cpus > cores:
-        raise InputError(f"A job needs {needs.cpus:g} CPUs, but this machine has {cores}. Request less.")
+        raise InputError(f"A job needs {needs.cpus:g} CPUs, but this machine has {cores}. Request fewer.")
     if memory:
         check_memory(needs.memory, "A job")
     fits = [int(cores / needs.cpus + 1e-9)]

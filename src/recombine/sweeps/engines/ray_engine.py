@@ -201,7 +201,7 @@ def connect(address: str | None) -> tuple[Any, bool]:
     try:
         import ray
     except ImportError:
-        raise InputError("The engine 'ray' needs Ray: pip install 'recombine[ray]'.") from None
+        raise InputError("The engine 'ray' requires Ray. Install it with: pip install 'recombine[ray]'.") from None
     import ray.exceptions
 
     if ray.is_initialized():
@@ -213,7 +213,9 @@ def connect(address: str | None) -> tuple[Any, bool]:
         beyond = [node["NodeManagerAddress"] for node in ray.nodes() if node["NodeManagerAddress"] != LOOPBACK]
         if beyond:
             ray.shutdown()
-            raise ClusterLost(f"Ray was stopped because it would have listened at {beyond[0]}, beyond this machine.")
+            raise ClusterLost(
+                f"Ray was stopped because it would have listened on {beyond[0]}, which other machines can reach."
+            )
         return ray, True
     assert address is not None
     host, port = _answering(address)

@@ -100,8 +100,9 @@ def _diagnose(store: Store, config: RunConfig, request: DiagnosisRequest) -> Ans
         run.diagnose(replace(request, parts=lacking), progress=False, guard=lock.check)
         if run.lacks(request):
             told = (
-                f"The diagnosis of run {run.id} was not replaced: it was computed with other layers or another seed "
-                "and has parts that this request lacks. Request its parts too, or delete its folder 'diagnosis'."
+                f"The diagnosis of run {run.id} was not replaced because it was computed with other layers or another "
+                "seed and has parts that this request does not include. Request these parts as well, or delete the "
+                "folder 'diagnosis'."
             )
             return {**answer, "failed": {run.id: [told, ""]}}
         return {**answer, "finished": [run.id]}

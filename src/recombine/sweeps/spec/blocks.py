@@ -150,7 +150,7 @@ def _plugins(node: Node, problems: Problems) -> dict[str, str]:
     else:
         named = {item.content: "" for item in _items(node) if isinstance(item.content, str)}
     if not named or not all(isinstance(sha256, str) for sha256 in named.values()):
-        problems.add(node.place, "plug-ins are listed by name, or as name: sha256. Load files with --plugin.")
+        problems.add(node.place, "plug-ins must be listed by name, or as name: sha256. Use --plugin to load files.")
         return {}
     return dict(named)
 
@@ -217,7 +217,7 @@ def _zip(node: Node, problems: Problems) -> Axis:
 def _when(node: Node, problems: Problems) -> When:
     parts = dict(node.content) if isinstance(node.content, dict) else {}
     if "if" not in parts or not ({"set", "grid"} & set(parts)) or set(parts) - {"if", "set", "grid"}:
-        problems.add(node.place, "a conditional entry needs the part if, and set or grid or both.")
+        problems.add(node.place, "a conditional entry needs the part if, and at least one of set and grid.")
         return When(Condition({}, {}), (), [])
     always = _fixed(parts["set"][1], problems) if "set" in parts else ()
     axes = _grid(parts["grid"][1], problems) if "grid" in parts else []

@@ -35,9 +35,9 @@ from recombine.sweeps.spec.blocks import Axis, Block, Choice, When, axis_of_word
 from recombine.sweeps.spec.yaml_nodes import Problems
 
 MOST_RUNS = 100_000
-SAMPLED = 1000  # combinations that a plan of a larger sweep looks at
+SAMPLED = 1000  # combinations that a plan of a larger sweep examines
 ROW = 4  # neighbours that are drawn together
-CHECK_SECONDS = 2.0  # that a plan spends on building what it looks at
+CHECK_SECONDS = 2.0  # that a plan spends on building combinations
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
     share = SAMPLED / total if sample and SAMPLED < total <= MOST_RUNS else 1.0
     made, excluded, notes = _expand(blocks, problems, share)
     given = [axis[0][0].key for axis in axes]
-    notes += [f"{key} was given several times; the last one counts." for key in on_top if given.count(key) > 1]
+    notes += [f"{key} was given several times. The last value is used." for key in on_top if given.count(key) > 1]
     configs: dict[RunConfig, Choice] = {}
     for config, settings in made:
         configs.setdefault(config, settings)
@@ -102,10 +102,10 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
             notes.append(f"{checked} of {kinds} settings were built to check that their parts fit together.")
     problems.raise_if_any()
     if merged:
-        notes.insert(0, f"{merged} of {len(made)} runs were given more than once; each counts once.")
+        notes.insert(0, f"{merged} of {len(made)} runs were given more than once. Each is trained once.")
     if share < 1.0:
         notes.insert(
-            0, f"{SAMPLED} of {total} combinations, chosen at random, were examined; the totals are estimates."
+            0, f"{SAMPLED} of {total} combinations were chosen at random and examined, so the totals are estimates."
         )
     return Sweep(list(configs), merged, excluded, notes, share)
 

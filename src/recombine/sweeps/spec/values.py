@@ -19,7 +19,7 @@ def split_values(text: str) -> list[str]:
         first, _, last = part.partition("..")
         if not (re.fullmatch(r"[0-9]{1,18}\.\.[0-9]{1,18}", part) and 0 <= int(last) - int(first) < MOST_IN_RANGE):
             raise InputError(
-                "A range is written first..last with whole numbers, for example 0..7, and has at most "
+                "A range is written first..last with integers, for example 0..7, and has at most "
                 f"{MOST_IN_RANGE} values. Got {part!r}."
             )
         found += [str(number) for number in range(int(first), int(last) + 1)]

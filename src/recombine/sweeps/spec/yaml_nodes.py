@@ -89,7 +89,7 @@ def _node(node: Any, loader: Any, problems: Problems, depth: int) -> Node:
         problems.add(place, "this is nested too deeply.")
         return Node(None, place)
     if not isinstance(node, yaml.ScalarNode) and node.tag not in PLAIN_TAGS:
-        problems.add(place, f"the tag {node.tag} is not allowed; a specification must be plain data.")
+        problems.add(place, f"the tag {node.tag} is not allowed. A specification must be plain data.")
         return Node(None, place)
     if isinstance(node, yaml.MappingNode):
         loader.flatten_mapping(node)

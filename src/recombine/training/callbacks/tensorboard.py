@@ -24,7 +24,7 @@ class TensorBoard(Callback):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise InputError(
-                "The callback TensorBoard needs the package tensorboard, which is not installed. Install it with "
+                "The callback TensorBoard requires the package tensorboard, which is not installed. Install it with "
                 "pip install 'recombine[tensorboard]', or log with CSVLog."
             ) from error
         self.folder = Path(folder)

@@ -16,7 +16,7 @@ from recombine.training.examples.source import EXAMPLES
 
 @EXAMPLES.register("pictures")
 class Pictures(Drawn):
-    """Pictures of ID cells, one example each. Pictures of the data set's own test part are left out.
+    """Pictures of ID cells, one example each. Test pictures of the data set are excluded.
 
     The source `cells` trains on the same pictures; here, draws, `count` and `share` refer to pictures instead of cells.
 
@@ -35,8 +35,8 @@ class Pictures(Drawn):
         numbers = self.task.scene.trained_pictures(self.task.holdout)
         if numbers is None:
             raise InputError(
-                f"The source 'pictures' needs a data set, and {type(self.task.scene).__name__} is not one. Omit the "
-                "source, or choose scene.kind=images."
+                f"The source 'pictures' requires a data set, but {type(self.task.scene).__name__} is not one. Omit "
+                "the source, or choose scene.kind=images."
             )
         return numbers
 

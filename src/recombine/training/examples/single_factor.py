@@ -29,8 +29,8 @@ class SingleFactor(ExampleSource):
     def check(self) -> None:
         if not self.task.scene.has_absent:
             raise InputError(
-                f"Single-factor examples leave the other factors out, but {type(self.task.scene).__name__} has no "
-                "image without some factor. Omit the source, or choose a scene that has one, such as scene.kind=bump."
+                f"Single-factor examples omit the other factors, but {type(self.task.scene).__name__} cannot be drawn "
+                "with absent factors. Omit the source, or choose a scene that supports them, such as scene.kind=bump."
             )
         self.task.encoding(self.values, self.present)  # raises if a factor has no code for being absent
         self.task.scene(self.values[:1], self.present[:1])  # raises if there is no image without some factor

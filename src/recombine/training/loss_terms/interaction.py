@@ -32,7 +32,7 @@ class Interaction:
     def __call__(self, model: nn.Module, batch: Batch) -> Float[Tensor, ""]:
         if not isinstance(model, CrossAttention):
             raise InputError(
-                "The interaction penalty needs attention. Use decoder.kind=cross_attention, or another penalty.",
+                "The interaction penalty requires attention. Use decoder.kind=cross_attention, or another penalty.",
                 "training.terms.interaction",
             )
         shares = model.attention(batch.inputs).mean((1, 2))

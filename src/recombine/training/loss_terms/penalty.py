@@ -49,7 +49,7 @@ class ModulePenalty(ABC, Generic[M]):
         modules = [module for module in model.modules() if isinstance(module, self.acts_on)]
         if not modules:
             raise InputError(
-                f"The {self.name} penalty needs a {self.acts_on.__name__} in the model, for example "
+                f"The {self.name} penalty requires a {self.acts_on.__name__} in the model, for example "
                 f"decoder.kind={self.decoder}.",
                 f"training.terms.{self.name}",
             )

@@ -22,8 +22,8 @@ def factor_sizes(model: nn.Module, term: str) -> list[int]:
     shapes = getattr(model, "shapes", None)
     if shapes is None or sum(shapes.factor_sizes) != shapes.code_size:
         raise InputError(
-            f"The {term} penalty needs a decoder that was built from a task, and a code with one entry per factor "
-            "value, such as onehot or bump, to know which entries belong to which factor.",
+            f"The {term} penalty requires a decoder that was built from a task, and a code with one entry per factor "
+            "value, such as onehot or bump, so that each entry belongs to one factor.",
             f"training.terms.{term}",
         )
     return list(shapes.factor_sizes)

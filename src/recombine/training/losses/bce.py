@@ -31,6 +31,6 @@ class BCE(Loss):
             if bool((numbers < 0).any() | (numbers > 1).any()):
                 low, high = float(numbers.min()), float(numbers.max())
                 raise InputError(
-                    f"The loss 'bce' needs {what} in [0, 1]. Got values from {low:.3g} to {high:.3g}. {advice}",
+                    f"The loss 'bce' requires {what} in [0, 1]. Got values from {low:.3g} to {high:.3g}. {advice}",
                     "training.loss",
                 )

@@ -100,8 +100,8 @@ def as_loss(given: Loss | Callable[[Tensor, Tensor], Tensor]) -> Loss:
         return given
     if not callable(given):
         raise InputError(
-            f"A loss is a function (outputs, targets) → number. Got {given!r}. A kind of loss is part of the recipe: "
-            "training=rc.recipe(loss={'kind': 'l1'}).",
+            f"A loss must be a function (outputs, targets) → number. Got {given!r}. Set the kind of loss in the "
+            "recipe: training=rc.recipe(loss={'kind': 'l1'}).",
             "loss",
         )
     return FunctionLoss(given)

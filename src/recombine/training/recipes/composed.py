@@ -14,11 +14,11 @@ from recombine.training.settle import settle
 
 @RECIPES.register("composed")
 class ComposedRecipe(Training):
-    """For the composed decoder: a rate that decays, the penalty that makes each factor choose what it does, and a fit
-    of the exact operators at the end.
+    """For the composed decoder: a decaying learning rate, a penalty that makes each factor choose one kind of
+    operator, and a final fit of exact operators.
 
     Attributes:
-        settle: Iterations of that fit, see `recombine.training.settle`; 0 leaves the model as the steps made it.
+        settle: Iterations of the final fit, see `recombine.training.settle`; 0 skips it.
     """
 
     kind: Literal["composed"] = "composed"

@@ -14,9 +14,9 @@ from recombine.training.recipe import RECIPES, Training
 class LowRankRecommended(Training):
     """For the factor-rendered decoder: only the variance penalty, and a decaying learning rate.
 
-    With decoder.padding=replicate, decoder.activation=gelu and decoder.width=4, unseen pairs come out as accurate as
-    trained ones (see docs/forced-rendering.md for the numbers and docs/measurements/forced-rendering.md for what was
-    tried).
+    With decoder.padding=replicate, decoder.activation=gelu and decoder.width=4, outputs for unseen pairs are as
+    accurate as those for trained pairs. docs/forced-rendering.md has the numbers, and
+    docs/measurements/forced-rendering.md describes the alternatives that were tried.
     """
 
     kind: Literal["low_rank_recommended"] = "low_rank_recommended"

@@ -4,7 +4,7 @@ const SIDES = (group) => [`${sumText(group)}: mean codes`, "mean of training out
 // D(x, ȳ) + D(x̄, y) for these factors; in words where their names are longer than a letter.
 function sumText(group) {
   const names = group.factors.map((factor) => factor.name);
-  if (names.some((name) => name.length > 1)) return "sum over factors of D(its value, the others' mean)";
+  if (names.some((name) => name.length > 1)) return "sum over factors of D(value, mean of the others)";
   const bar = (name) => `${name}\u0304`.normalize("NFC");
   return names.map((_, i) => `D(${names.map((name, j) => (i === j ? name : bar(name))).join(", ")})`).join(" + ");
 }
@@ -53,7 +53,7 @@ function buildExplorer(main) {
     readout,
     el("div", { class: "scroller" }, grid),
     sideChoice,
-    el("details", {}, el("summary", {}, "What the diagnoses say"), verdicts),
+    el("details", {}, el("summary", {}, "Verdicts"), verdicts),
   );
   section.append(
     controls,
@@ -208,10 +208,10 @@ function buildExplorer(main) {
     );
     verdicts.replaceChildren(
       ...shown.map(({ name, verdict }) =>
-        el("p", { class: "note" }, el("b", {}, name), `: ${verdict.kind}. ${verdict.explanation}`),
+        el("p", { class: "note" }, el("b", {}, name), `: ${verdict.explanation}`),
       ),
-      ...DATA.over_seeds.map(({ name, kind, explanation }) =>
-        el("p", { class: "note", "data-over-seeds": true }, el("b", {}, `${name}, over seeds`), `: ${kind}. ${explanation}`),
+      ...DATA.over_seeds.map(({ name, explanation }) =>
+        el("p", { class: "note", "data-over-seeds": true }, el("b", {}, `${name}, over seeds`), `: ${explanation}`),
       ),
     );
     cells.models.forEach((c) => {
@@ -233,7 +233,7 @@ function buildExplorer(main) {
         0,
         1,
       );
-      const reason = lacking(model, "errors") || "no such numbers";
+      const reason = lacking(model, "errors") || "no scores";
       bar.append(group.ready ? gap(reason) : colourBar("magma", "–", "–"), landscapeNote(model, name));
       return;
     }

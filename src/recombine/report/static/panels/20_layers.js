@@ -145,7 +145,7 @@ function buildLayers() {
           return;
         }
         if (!values[i]) {
-          box.replaceChildren(gap(lacking(model, kind.part) || "not in its diagnosis"));
+          box.replaceChildren(gap(lacking(model, kind.part) || "not in the diagnosis"));
           text.textContent = "";
           return;
         }

@@ -81,7 +81,7 @@ function buildUnits() {
     if (units) arrange(units, layer);
     let maps = null;
     let reason =
-      model.missing.tuning || "its diagnosis has no units of this layer; diagnose it again, or raise --units";
+      model.missing.tuning || "the diagnosis has no units of this layer; diagnose the model again, or raise --units";
     try {
       maps = units ? await load(units.maps) : null;
     } catch (error) {

@@ -12,8 +12,9 @@ function buildKernel(main) {
     el(
       "p",
       { class: "intro" },
-      "Every pair of outputs, trained combinations (ID) before held-out ones (OOD). A network that memorizes draws a new " +
-        "combination like everything it saw with one of its values: its OOD × ID block looks like the kernel next to it.",
+      "The matrix compares every pair of outputs, with trained combinations (ID) before held-out ones (OOD). If a network " +
+        "only memorizes, its output for a new combination resembles all training pictures that share a value, and the " +
+        "OOD × ID block looks like the kernel next to it.",
     ),
   );
   main.append(section);
@@ -95,7 +96,7 @@ function buildKernel(main) {
     const name = SIMILARITIES[state.similarity];
     const kernel = model.panels.kernels ?? {};
     let numbers = null;
-    let reason = model.missing.kernels || `its diagnosis holds no ${name} matrix`;
+    let reason = model.missing.kernels || `the diagnosis has no ${name} matrix`;
     try {
       numbers = kernel.grams && kernel.grams[name] ? await load(kernel.grams[name]) : null;
     } catch (error) {

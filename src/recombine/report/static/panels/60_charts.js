@@ -251,8 +251,8 @@ function linkDots(chart, points, answer) {
     const open = () => {
       if (!openRun(point.run))
         answer.textContent = point.run
-          ? `Run ${point.run} is not part of this page. Show it with: recombine runs show ${point.run}`
-          : "This point belongs to no run.";
+          ? `Run ${point.run} is not on this page. Show it with: recombine runs show ${point.run}`
+          : "This point does not belong to a run.";
     };
     fill(
       dot,
