@@ -5,9 +5,9 @@
 # which looks like the output, the residual, the three strongest trained outputs in the sum, and the mean of all trained
 # outputs that share x or y.](images/2_why_it_fails-superposition.png)
 #
-# [The first tutorial](1_see_the_failure.md) showed a decoder that draws trained pairs correctly and held-out pairs wrongly.
-# Here we ask what it does instead. Two kinds of evidence are used: *kernels*, which compare outputs with each other, and
-# *geometry*, which follows the factors through the layers.
+# [The first tutorial](1_see_the_failure.md) showed a decoder that draws trained pairs correctly and held-out pairs
+# wrongly. This tutorial examines what it does instead. It uses two kinds of evidence: *kernels*, which compare outputs
+# with each other, and *geometry*, which follows the factors through the layers.
 
 # %%
 import recombine as rc
@@ -18,7 +18,7 @@ model = rc.decoders.MLP(task, depth=3, width=256)
 run = rc.train(model, task, seed=0, training=rc.recipe("recommended", epochs=60))
 
 # %% [markdown]
-# `diagnose` runs the model over the whole grid and computes *parts*. We choose four:
+# `diagnose` runs the model over the whole grid and computes *parts*. We request four of them:
 
 # %%
 diagnosis = run.diagnose(parts=["errors", "superposition", "kernels", "geometry"])
@@ -28,19 +28,19 @@ print(diagnosis.verdict)
 assert diagnosis.verdict.kind == "superposes"
 
 # %% [markdown]
-# ## Sums of memories
+# ## Sums of trained outputs
 #
-# The hypothesis: for an unseen pair the network answers with a sum of outputs it learned for trained pairs with the same x
-# or the same y. The *superposition* part fits every held-out output by such a sum with nonnegative weights and compares the
-# fit with controls. Each held-out cell gets a class:
+# Our hypothesis is that, for an unseen pair, the network returns a sum of the outputs it learnt for trained pairs with
+# the same x or the same y. The *superposition* part fits every held-out output by such a sum with nonnegative weights
+# and compares the fit with controls. It then assigns a class to each held-out cell:
 
 # %%
 classes = diagnosis.to_pandas("superposition", "classes")
 print(classes[classes["split"] == "ood"]["class"].value_counts().to_string())
 
 # %% [markdown]
-# A cell is called a `sum` only if the sum explains the output clearly better than the truth does at any strength, and
-# better than trained outputs that share no value. The figure shows single cells:
+# The class is `sum` only if the sum explains the output clearly better than the true image at any strength, and better
+# than trained outputs that share neither x nor y. The figure shows five cells:
 
 # %% figure="superposition" alt="Five held-out pairs, from top to bottom: the truth, the output of the network, the best sum of trained outputs, which looks like the output, the residual, the three strongest trained outputs in the sum, and the mean of all trained outputs that share x or y."
 diagnosis.plot("superposition")
@@ -48,11 +48,11 @@ diagnosis.plot("superposition")
 # %% [markdown]
 # ## The kernel view
 #
-# A model that only remembers treats an unseen pair as similar to every trained pair that shares a value with it. This
-# prediction is the *binary factorized kernel* $K = k_x + k_y - k_x k_y$ with $k(a, b) = 1$ if $a = b$ and 0 otherwise. The
-# *kernels* part compares it with the similarity of the actual outputs. In the Gram matrices below, trained cells come
-# first. The number above each matrix is its correlation with the prediction, the matrix on the right, over the block of
-# held-out rows and trained columns:
+# A model that only memorizes treats an unseen pair as similar to every trained pair that shares a value with it. The
+# *binary factorized kernel* expresses this prediction: $K = k_x + k_y - k_x k_y$ with $k(a, b) = 1$ if $a = b$ and 0
+# otherwise. The *kernels* part compares it with the similarity of the actual outputs. In the Gram matrices below,
+# trained cells come first. The matrix on the right is the prediction. The number above each other matrix is its
+# correlation with the prediction over the block of held-out rows and trained columns:
 
 # %% figure="kernels" alt="Gram matrices of all outputs for three similarities, trained cells first, beside the binary factorized kernel. The block of held-out rows and trained columns correlates with it at about 0.5."
 diagnosis.plot("kernels")
@@ -60,10 +60,10 @@ diagnosis.plot("kernels")
 # %% [markdown]
 # ## The geometric view
 #
-# At every layer with activation $a$, the Jacobian $J = \partial a / \partial (x, y)$ says how the activation moves when a
-# factor moves. The metric tensor is $g = J^\top J$, and the *factorization* score
-# $F = 1 - |g_{xy}| / (|g_{xx}| + |g_{yy}|)$ is 1 where x and y move the activation in orthogonal directions. The input code
-# has $F = 1$ everywhere. If the network kept the factors apart, so would its layers:
+# At every layer with activation $a$, the Jacobian $J = \partial a / \partial (x, y)$ describes how the activation
+# changes when a factor changes. The metric tensor is $g = J^\top J$, and the *factorization* score $F = 1 - |g_{xy}| /
+# (|g_{xx}| + |g_{yy}|)$ is 1 where x and y move the activation in orthogonal directions. The input code has $F = 1$
+# everywhere. If the network kept the factors apart, $F$ would stay close to 1 in all layers:
 
 # %%
 table = diagnosis.to_pandas("geometry")
@@ -78,17 +78,18 @@ assert table.loc["layers.3.act", "ood"] < table.loc["layers.3.act", "id"] < tabl
 diagnosis.plot("geometry")
 
 # %% [markdown]
-# The factors are orthogonal at the input, and every layer mixes them a little more. They are mixed more on held-out pairs
-# than on trained ones. The maps show the *volume element* $\sqrt{\det g}$, how much of the layer a step in x and y covers:
-# from the first hidden layer on, the hold-out stands out, although the input code treats all pairs alike.
+# The factors are orthogonal at the input, and every hidden layer mixes them a little more. They are mixed more for
+# held-out pairs than for trained pairs. The maps show the *volume element* $\sqrt{\det g}$, the area in activation
+# space that a unit square of x and y covers. From the first hidden layer on, the hold-out is visible, although the
+# input code treats all pairs alike.
 #
-# Both views agree. Disentangled *inputs* do not make the *computation* compositional: what the network learned is a set of
-# images, one per trained pair, and a rule for mixing them. The remedies of the next two tutorials,
-# [by architecture](3_cure_it_by_architecture.md) and [by data](4_cure_it_by_data.md), both force the factors to be rendered
+# Both views agree: disentangled *inputs* do not make the *computation* compositional. The network learns a set of
+# images, one per trained pair, and a rule for mixing them. The remedies in the next two tutorials, [by
+# architecture](3_cure_it_by_architecture.md) and [by data](4_cure_it_by_data.md), both force the factors to be rendered
 # separately in pixel space.
 #
 # ## Exercise
 #
-# Repeat the diagnosis for a network that has not been trained: `rc.diagnose(rc.decoders.MLP(task, depth=3, width=256), space,
-# task.inputs, task.holdout, target=task.targets)`. Which of the two effects, the loss of factorization or the sums of
-# memories, is already there before training? What does that say about where each of them comes from?
+# Repeat the diagnosis for a network that has not been trained: `rc.diagnose(rc.decoders.MLP(task, depth=3, width=256),
+# space, task.inputs, task.holdout, target=task.targets)`. Which of the two effects, the loss of factorization or the
+# sums of trained outputs, is already present before training? What does this tell you about the cause of each?

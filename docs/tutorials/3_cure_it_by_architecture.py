@@ -3,10 +3,10 @@
 #
 # ![Seven learned images of x and seven of y. Those of x are vertical bands, those of y horizontal bands.](images/3_cure_it_by_architecture-maps.png)
 #
-# The first remedy of [the paper](../paper.md) changes the network. Every value of every factor owns an image,
-# $W = \sum_n \lambda_n v_n u_n^\top$, and only these images reach a small convolutional head. The factors are therefore
-# *rendered separately* in pixel space before anything can mix them. A penalty favours smooth images, and the images turn
-# into bands: the x-images show where x is, the y-images where y is.
+# The first remedy of [the paper](../paper.md) changes the network. The network learns one image per factor value, $W =
+# \sum_n \lambda_n v_n u_n^\top$, and passes only these images to a small convolutional head. It therefore *renders the
+# factors separately* in pixel space before it can mix them. A penalty favours smooth images and turns them into bands.
+# The images of x mark the position x, and the images of y mark the position y.
 
 # %%
 import recombine as rc
@@ -18,8 +18,8 @@ print(task.holdout)
 # %% [markdown]
 # ## Without and with the penalty
 #
-# `FactorRendered` is a renderer followed by the head. The recipe `low_rank_recommended` contains the *variance penalty*,
-# which is small for smooth bands. We train once without any penalty and once with it:
+# `FactorRendered` is a renderer followed by the head. The recipe `low_rank_recommended` contains the *variance
+# penalty*, which is small for smooth bands. We train one network without the penalty and one with it:
 
 
 # %%
@@ -44,18 +44,18 @@ assert plain["ood", "localization"].mean < 0.6
 assert smooth["ood", "localization"].mean > 0.9
 
 # %% [markdown]
-# Both networks fit the trained pairs. Without the penalty the architecture alone is not enough: the images are free to be
-# anything that fits the trained pairs, and unseen pairs come out wrong. With the penalty unseen pairs are drawn where they
-# belong.
+# Both networks fit the trained pairs, but the architecture alone is not enough. Without the penalty, any images that
+# fit the trained pairs will do, and the network draws unseen pairs incorrectly. With the penalty, it draws unseen pairs
+# in the right place.
 
 # %% figure="samples" alt="Truth and output of the network with the variance penalty for five trained and five held-out pairs. All of them match."
 runs["variance penalty"].scores.plot_samples(seed=1)
 
 # %% [markdown]
-# ## What the renderer has learned
+# ## What the renderer has learnt
 #
-# `maps()` returns the image of every value, first those of x, then those of y. `banding()` measures how far each is a band
-# along an axis, between 0 and 1:
+# `maps()` returns one image per value, first those of x, then those of y. `banding()` measures how close each image is
+# to a band along an axis. It ranges from 0 to 1, the value of a perfect band:
 
 # %%
 for name, run in runs.items():
@@ -81,12 +81,12 @@ for column, value in enumerate(range(1, 14, 2)):
 figure
 
 # %% [markdown]
-# The head receives a vertical and a horizontal band and keeps the place where both are bright. That rule does not depend
-# on which bands it gets, so it holds for combinations that were never trained on.
+# The head receives a vertical and a horizontal band and draws the bump where they cross. This rule is the same for all
+# bands, so it also works for combinations that the network was never trained on.
 #
 # ## In your own network
 #
-# The renderer is an ordinary module. Put it in front of a network of yours, feed it value indices or a one-hot code, and
+# The renderer is an ordinary module. Put it in front of your own network, pass it value indices or a one-hot code, and
 # add the penalty to your loss:
 
 # %%
@@ -102,10 +102,10 @@ penalty = Variance(weight=0.01)(mine)
 print(tuple(images.shape), float(penalty.detach()) > 0)
 
 # %% [markdown]
-# [Forced rendering](../forced-rendering.md) has the other settings and measurements over several seeds.
+# [Forced rendering](../forced-rendering.md) describes the other settings and reports results over several seeds.
 #
 # ## Exercise
 #
-# The paper uses two penalties. Add the *entropy* penalty, `terms={"variance": {"weight": 0.01}, "entropy": {"weight": 0.1}}`,
-# and look at `renderer.effective_ranks()` and at the OOD localization for three seeds. The maps become simpler. Do unseen
-# pairs come out better, too?
+# The paper uses two penalties. Add the *entropy* penalty, `terms={"variance": {"weight": 0.01}, "entropy": {"weight":
+# 0.1}}`, and compare `renderer.effective_ranks()` and the OOD localization over three seeds. The maps become simpler.
+# Does the OOD localization improve as well?

@@ -1,12 +1,13 @@
 # %% [markdown]
 # # Cure it by data
 #
-# ![Error landscapes of two networks and their outputs for six pairs. The network trained on bumps alone draws
-# next to nothing for the held-out pairs; the one that also saw stripes draws bumps where they belong.](images/4_cure_it_by_data-comparison.png)
+# ![Error landscapes of two networks and their outputs for six pairs. The network trained on bumps alone draws almost
+# nothing for the held-out pairs. The network trained on stripes as well draws the bumps in the right
+# place.](images/4_cure_it_by_data-comparison.png)
 #
-# The second remedy of [the paper](../paper.md) leaves the network as it is and changes what it sees: *single-factor images*
-# are added to the training data. For the bump these are stripes. A vertical stripe shows a value of x alone, a horizontal
-# stripe a value of y alone. Neither shows a combination, and yet they cure the failure on combinations.
+# The second remedy of [the paper](../paper.md) keeps the network and adds *single-factor images* to the training data.
+# For the bump, these images are stripes. A vertical stripe shows only a value of x, a horizontal stripe only a value of
+# y. No stripe shows a combination, yet training on stripes fixes the failure on combinations.
 
 # %%
 import recombine as rc
@@ -17,8 +18,8 @@ task = rc.Task(rc.scenes.Bump(space), rc.encodings.Bump(space), rc.holdouts.cent
 # %% [markdown]
 # ## What a stripe is
 #
-# A bump is the product of two stripes: $G(u, v) = g(u - x)\, g(v - y)$. In a single-factor scene one factor is *absent*, its
-# block of the code is zero, and its stripe is replaced by 1.
+# A bump is the product of two stripes: $G(u, v) = g(u - x)\, g(v - y)$. In a single-factor scene, one factor is
+# *absent*. Its block of the code is zero, and its stripe is replaced by 1.
 
 # %% figure="stripes" alt="Three images: a vertical stripe for x = 4, a horizontal stripe for y = 9, and the bump at their crossing."
 import torch
@@ -36,7 +37,7 @@ figure
 # %% [markdown]
 # ## Training with stripes
 #
-# What a run is trained on is a list of *example sources*. `single_factor` adds all 28 stripes; the cells of the grid stay.
+# A recipe lists the *example sources* of a run. `single_factor` adds all 28 stripes to the trained cells of the grid.
 # Everything else is the same for both networks.
 
 # %%
@@ -57,7 +58,7 @@ bumps, both = (run.scores.summary() for run in runs.values())
 assert both["ood", "localization"].mean > bumps["ood", "localization"].mean + 0.15
 assert both["ood", "mse"].mean < bumps["ood", "mse"].mean / 3
 
-# %% figure="comparison" alt="Error landscapes of two networks and their outputs for six pairs. The network trained on bumps alone draws next to nothing for the held-out pairs; the one that also saw stripes draws bumps where they belong."
+# %% figure="comparison" alt="Error landscapes of two networks and their outputs for six pairs. The network trained on bumps alone draws almost nothing for the held-out pairs. The network trained on stripes as well draws the bumps in the right place."
 from recombine.plotting import comparison
 from recombine.scoring.outputs import render
 
@@ -71,11 +72,11 @@ comparison(task, errors, outputs, truth, cells.tolist(), {name: f"trained on {na
 # %% [markdown]
 # ## Why it works
 #
-# Without stripes the network is free to store an image for every trained pair. For an unseen pair it then has nothing to
-# offer but faint mixtures of stored images. A stripe forces it to represent a single factor *in pixel space*. What the later layers have to learn is then only
-# how two stripes combine, and that rule is the same for trained and held-out pairs.
+# Without stripes, the network can store one image per trained pair. For an unseen pair, it then produces faint mixtures
+# of the stored images. The stripes force it to represent each factor *in pixel space*. The later layers then only have
+# to learn how two stripes combine, and this rule is the same for trained and held-out pairs.
 #
-# How many bumps are needed to learn the rule? Few. `examples={"cells": {"count": 20}, "single_factor": {}}` trains on all
+# A few bumps are enough to learn this rule. `examples={"cells": {"count": 20}, "single_factor": {}}` trains on all
 # stripes and 20 bumps drawn at random from the ID pairs:
 
 # %%
@@ -88,11 +89,11 @@ print(f"20 bumps and stripes: OOD localization {found['ood', 'localization'].mea
 assert found["ood", "localization"].mean > bumps["ood", "localization"].mean
 
 # %% [markdown]
-# On the command line the same setting is `training.examples.single_factor={}`; see
-# [Forced rendering](../forced-rendering.md).
+# On the command line, the same setting is `training.examples.single_factor={}`. See [Forced
+# rendering](../forced-rendering.md).
 #
 # ## Exercise
 #
-# Train on stripes alone, with no bump at all: `examples={"single_factor": {}, "cells": {"count": 0}}`. What does the network
-# draw for a pair (x, y)? Compare its output with the *sum* of the two stripes and with their *product*. Which one would you
-# expect, given that no training image ever showed the product?
+# Train on stripes alone, without any bumps: `examples={"single_factor": {}, "cells": {"count": 0}}`. What does the
+# network draw for a pair (x, y)? Compare its output with the *sum* of the two stripes and with their *product*. Which
+# one do you expect, given that no training image shows the product?

@@ -5,12 +5,12 @@
 # outputs, which looks like the output, the residual, the three strongest trained outputs in the sum, and the mean of
 # all trained outputs that share x or y.](images/5_diagnose_your_own_model-superposition.png)
 #
-# `recombine.diagnose` takes any module or function from codes to outputs. Nothing about the model has to come from
-# recombine. This tutorial writes a network and a training loop in plain PyTorch, diagnoses the result, and checks that the
-# verdict would have been different for a model that composes.
+# `recombine.diagnose` accepts any module or function that maps codes to outputs. The model does not have to be built or
+# trained with recombine. In this tutorial we write a network and a training loop in plain PyTorch, diagnose the trained
+# network, and check that a model that composes gets a different verdict.
 
 # %% [markdown]
-# ## A model and a loop of our own
+# ## A custom model and training loop
 #
 # The model embeds two integers and draws a 10 × 10 image. We train it on all pairs except a block in one corner.
 
@@ -52,9 +52,9 @@ print(f"loss on trained pairs {loss.item():.1e}")
 # %% [markdown]
 # ## The diagnosis
 #
-# Three things describe the experiment: the factor space, the function from factor values to what the model takes, and the
-# held-out combinations. The truth is optional; here it is an array over the grid. Because integers have no derivative, we
-# ask for the geometry by finite differences on the grid.
+# Three arguments describe the experiment: the factor space, a function that maps factor values to the model's input,
+# and the held-out combinations. The true images are optional; here they are an array over the grid. Because integers
+# have no derivative, we compute the geometry by finite differences on the grid.
 
 # %%
 import recombine as rc
@@ -76,11 +76,11 @@ assert diagnosis.verdict.kind not in ("composes", "not learnt")
 assert diagnosis["geometry"].computed
 
 # %% [markdown]
-# Read it from the top. The *verdict* says what the model does with unseen pairs. The table has a row per layer:
-# factorization (1 means that x and y move the activation in orthogonal directions) and how well a linear probe reads each
-# factor. `Missing` lists what could not be computed, and why; nothing is ever filled in silently.
+# The *verdict* describes what the model does with unseen pairs. The table has one row per layer. It shows the
+# factorization score (1 means that x and y move the activation in orthogonal directions) and how well linear probes
+# predict the factors. `Missing` lists the results that could not be computed, with the reason.
 #
-# Every number has a table behind it, and every part a figure:
+# Every part has tables and a figure:
 
 # %% figure="superposition" alt="Five held-out pairs, from top to bottom: the truth, the output of a plain PyTorch network, the best sum of trained outputs, which looks like the output, the residual, the three strongest trained outputs in the sum, and the mean of all trained outputs that share x or y."
 diagnosis.plot("superposition")
@@ -89,12 +89,12 @@ diagnosis.plot("superposition")
 print(diagnosis.to_pandas("superposition", "factors").round(2).to_string(index=False))
 
 # %% [markdown]
-# The last table gives, for each factor, the share of unseen and of trained outputs that show its right value.
+# For each factor, the table shows the share of unseen and of trained outputs with the right value of that factor.
 #
 # ## Can the verdict be trusted?
 #
-# A test that can only answer one thing is no test. Here is a model that composes, the drawing function itself with a little
-# noise, and one that answers with the nearest trained pair:
+# A test is informative only if its result can differ. We therefore diagnose two more models. The first one composes: it
+# is the drawing function itself with a small error. The second one copies the output of the nearest trained pair:
 
 
 # %%
@@ -119,12 +119,12 @@ for name, other in {"composing": composing, "copying": copying}.items():
 assert found.verdict.kind == "copies"
 
 # %% [markdown]
-# A diagnosis can be saved and loaded, `diagnosis.save("folder")`, and shown as an interactive page,
-# `rc.explore(diagnosis)`. [Diagnose a model](../diagnose.md) explains the parts, the classes and the thresholds;
-# [Your model](../your-model.md) has recipes for VAEs, GANs, diffusion samplers and models with other inputs.
+# `diagnosis.save("folder")` saves a diagnosis, and `rc.explore(diagnosis)` shows it as an interactive page. [Diagnose a
+# model](../diagnose.md) explains the parts, the classes and the thresholds; [Your model](../your-model.md) has examples
+# for VAEs, GANs, diffusion samplers and models with other inputs.
 #
 # ## Exercise
 #
-# Is the failure due to the embeddings, which start out random? Replace the two embedding tables by fixed one-hot codes
-# (`torch.nn.functional.one_hot(pairs, 10).flatten(1).float()`), train again and diagnose. Then give the model the numbers
-# x and y themselves, divided by 10. Which of the three inputs leads to which verdict?
+# Do the randomly initialized embeddings cause the failure? Replace the two embedding tables by fixed one-hot codes
+# (`torch.nn.functional.one_hot(pairs, 10).flatten(1).float()`), train again and diagnose. Then use the numbers x and y,
+# divided by 10, as the input. Which verdict does each of the three inputs lead to?

@@ -4,14 +4,14 @@
 # ![A row of small coloured pictures for each factor of the data set: colour, shape and
 # place.](images/6_your_own_data_set-sheet.png)
 #
-# You have a folder of pictures, and you know for each one which factor values made it. This tutorial goes from there to an
-# interactive page that shows what a network does with combinations it has never seen.
+# Suppose you have a folder of pictures and know the factor values of each picture. This tutorial trains a network on
+# them and creates an interactive page that shows what the network does with combinations it has never seen.
 
 # %% [markdown]
 # ## A folder with a table
 #
-# recombine reads a folder of PNG or JPEG files with a file `labels.csv`, which has a column `file` and a column per factor.
-# We draw a small data set: two shapes in three colours at six places.
+# recombine reads folders of PNG or JPEG files. The folder also contains a file `labels.csv` with a column `file` and
+# one column per factor. We draw a small data set with two shapes in three colours at six places.
 
 # %%
 from pathlib import Path
@@ -42,8 +42,8 @@ print(*lines[:4], sep="\n")
 # %% [markdown]
 # ## The task
 #
-# `Task.from_data` reads the labels, finds the factors and their values, and takes a hold-out. A partial cell stands for all
-# its completions: red crosses are held out at every place.
+# `Task.from_data` reads the labels, determines the factors and their values, and applies a hold-out. An entry of the
+# hold-out may omit factors and then covers all their values. Here red crosses are held out at every place.
 
 # %%
 import recombine as rc
@@ -53,8 +53,8 @@ print(task.space)
 print(task.holdout)
 
 # %% [markdown]
-# Look at the data before training on them. The contact sheet shows what each factor does, with the others fixed. On the
-# command line, `recombine data show pictures` prints the same facts and draws the same sheet.
+# It is a good idea to look at the data before training. The contact sheet varies one factor per row and keeps the
+# others fixed. On the command line, `recombine data show pictures` prints the factors and draws the same sheet.
 
 # %% figure="sheet" alt="A row of small coloured pictures for each factor of the data set: colour, shape and place."
 from recombine.plotting.contact_sheet import contact_sheet
@@ -64,7 +64,7 @@ contact_sheet(task.scene.dataset)
 # %% [markdown]
 # ## Training
 #
-# Any decoder will do, and so will a module of yours ([Your model](../your-model.md)).
+# Any decoder works, including your own module (see [Your model](../your-model.md)).
 
 # %%
 model = rc.decoders.MLP(task, depth=3, width=128)
@@ -72,8 +72,8 @@ run = rc.train(model, task, seed=0, training=rc.recipe("recommended", epochs=150
 run.scores.summary()
 
 # %% [markdown]
-# The metrics are chosen by what the data are: for colour images there is no *localization*, because there is no single
-# object whose place is known.
+# recombine computes the metrics that apply to the data. *localization* is missing here because it requires a single
+# object at a known position.
 
 # %% figure="samples" alt="Truth and output for four trained pictures, which are drawn correctly, and for four red crosses, which come out as a mixture of a red square and crosses of other colours."
 run.scores.plot_samples(n=4)
@@ -81,8 +81,8 @@ run.scores.plot_samples(n=4)
 # %% [markdown]
 # ## The verdict
 #
-# The verdict says what the network does with red crosses. The table below it gives, for each factor, the share of outputs
-# that show its right value.
+# The verdict describes what the network does with red crosses. For each factor, the table below it shows the share of
+# outputs with the right value of that factor.
 
 # %%
 diagnosis = run.diagnose(parts=["outputs", "errors", "superposition", "geometry", "probes"])
@@ -94,13 +94,13 @@ assert diagnosis.verdict.kind == "superposes"
 assert run.scores.summary()["id", "relative_error"].mean < 0.1
 
 # %% [markdown]
-# The samples agree: the output for a red cross is a pale mixture of a red square and crosses of other colours, both of which
-# were trained on.
+# The samples agree with the verdict. The output for a red cross is a pale mixture of a red square and crosses of other
+# colours, all of which occur in training.
 #
 # ## The page
 #
-# `run.report` writes one HTML file without any outside dependency. Open it in a browser, pick a combination, and compare
-# truth and output, layer by layer.
+# `run.report` writes a single HTML file that works offline. Open it in a browser, pick a combination, and compare the
+# truth, the output and the activations of every layer.
 
 # %%
 page = run.report("page.html", name="MLP")
@@ -110,15 +110,15 @@ print(page, f"{page.stat().st_size / 1e6:.1f} MB")
 assert page.stat().st_size > 10_000
 
 # %% [markdown]
-# ![The page: the error landscape of a decoder, and for one unseen pair the truth, what two networks make of it, the
+# ![The page: the error landscape of a decoder, and for one unseen pair the truth, the outputs of three networks, the
 # difference, and the superposition.](../images/report.png)
 #
-# To keep the run, call `run.save("runs", name="first try")`; `recombine report runs` then makes a page of everything in the
+# `run.save("runs", name="first try")` saves the run. `recombine report runs` then creates a page of all runs in the
 # store. [Your data](../your-data.md) covers arrays, published data sets, missing combinations, several pictures per
 # combination, and files larger than memory.
 #
 # ## Exercise
 #
-# Add a column `split` with the words *train* and *test* to `labels.csv`, mark the red crosses as *test*, and leave out
-# `holdout=…`: recombine then takes the split from the data. Next, mark three of the six places of *all* crosses as *test*
-# instead. Which factor does the verdict name now?
+# Add a column `split` with the words *train* and *test* to `labels.csv`, mark the red crosses as *test*, and omit
+# `holdout=…`. recombine then uses the split of the data set. Next, mark three of the six places of *all* crosses as
+# *test* instead. Which factor does the verdict name now?
