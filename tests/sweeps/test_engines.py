@@ -23,6 +23,7 @@ from recombine.sweeps.engines.engine import (
     Raised,
 )
 from recombine.sweeps.engines.in_process import InProcess
+from recombine.sweeps.engines.kept import KeptEngine
 from recombine.sweeps.engines.processes import WORKER_BYTES, Processes, gpu_places
 from recombine.sweeps.engines.wire import decode_event, decode_job, encode_event, encode_job
 
@@ -136,6 +137,26 @@ def test_a_hanging_job_is_cancelled_and_the_others_go_on(processes, tmp_path):
         assert events(processes, 1)[0].job == f"e{i}"
 
 
+def test_a_kept_engine_stops_only_the_jobs_of_the_sweep_that_ends(tmp_path):
+    engine = KeptEngine("processes", EngineOptions(workers=2))
+    try:
+        engine.submit(job("echo", x=1))
+        events(engine, 1)
+        [idle] = [worker.process for worker in engine.engine.workers.values()]
+        engine.submit(job("echo", x=2))
+        engine.submit(job("hang", mark=str(tmp_path / "mark")))
+        events(engine, 1)
+        hanging = next(w.process for w in engine.engine.workers.values() if w.job == "hang")
+        engine.close()
+        assert idle.poll() is None
+        assert hanging.poll() is not None
+        engine.submit(job("echo", x=3))
+        assert events(engine, 1)[0].output.data["got"] == 3
+    finally:
+        engine.stop()
+    assert idle.poll() is not None
+
+
 def test_jobs_run_in_the_main_thread_where_signals_arrive(engine):
     engine.submit(job("main_thread"))
     assert events(engine, 1)[0].output.data is True
@@ -205,6 +226,7 @@ def test_what_cannot_be_placed_is_an_error(make, message):
 DRIVER = """
 import sys, time
 from recombine.sweeps.engines.engine import Job
+from recombine.sweeps.engines.kept import KeptEngine
 from recombine.sweeps.engines.processes import Processes
 engine = Processes(1)
 engine.submit(Job("a", "tests.sweeps.functions:hang", {"mark": sys.argv[1]}))

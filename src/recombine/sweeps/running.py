@@ -15,6 +15,7 @@ from recombine.sweeps import manifest
 from recombine.sweeps.driver import Driver, SweepResult, checked_limits
 from recombine.sweeps.engines.choice import start_engine
 from recombine.sweeps.engines.engine import Engine, EngineOptions, Needs
+from recombine.sweeps.engines.kept import KeptEngine
 from recombine.sweeps.jobs.diagnosing import Diagnosing
 from recombine.sweeps.jobs.training import Training, batches
 from recombine.sweeps.jobs.work import Options, Work
@@ -27,7 +28,7 @@ def run(
     store: Store | str | Path,
     *,
     diagnose: DiagnosisRequest | Mapping[str, DiagnosisRequest] | None = None,
-    engine: str = "processes",
+    engine: str | KeptEngine = "processes",
     workers: int | None = None,
     needs: Needs | None = None,
     address: str | None = None,
@@ -49,7 +50,8 @@ def run(
         store: Store of the runs.
         diagnose: What to compute for every finished run, or for each by its id. The result is stored with the run;
             parts that are already stored are not computed again.
-        engine: "in-process", "processes", "ray", or one that a plug-in registered.
+        engine: "in-process", "processes", "ray", or one that a plug-in registered. A `KeptEngine` was started before,
+            with its own `workers`, `needs`, `address` and `shared`, and continues to run.
         workers: Maximum number of jobs at a time; by default as many as fit.
         needs: Resources of a job (CPUs, GPUs, memory); by default one CPU.
         address: Address of a Ray cluster: "auto" or "HOST:PORT". "local" or None starts one on this machine.
@@ -71,7 +73,7 @@ def run(
     unique = list(dict.fromkeys(configs))
     requests = _requests(unique, diagnose)
     manifest.check_versions(store, unique, any_version)
-    started = start_engine(
+    name, started = _started(
         engine, EngineOptions(workers, needs or Needs(), store.root / LOGS, address, shared, time_limit)
     )
     try:
@@ -83,7 +85,7 @@ def run(
         raise
     journal = Journal(store.root)
     planned = {"planned": len(unique), "diagnoses": len(requests)}
-    journal.note("driver", [], engine=engine, workers=started.capacity(), **planned)
+    journal.note("driver", [], engine=name, workers=started.capacity(), **planned)
     bars = SweepProgress(len(unique) + len(requests), progress, quiet)
     if healed:
         bars.say_once(healed)
@@ -95,7 +97,7 @@ def run(
         "checkpoint_seconds": checkpoint_seconds,
         "plugins": plugins.shipped(),
     }
-    limit = None if engine == "in-process" else time_limit
+    limit = None if started.same_process else time_limit
     driver = Driver(
         store, started, journal, bars, options=options, retries=retries, time_limit=limit, then=_diagnosing(requests)
     )
@@ -103,6 +105,11 @@ def run(
     result.finished = [config.hash for config in unique if store.is_finished(config)]
     result.diagnosed = [run for run in result.finished if run in result.diagnosed]
     return result
+
+
+def _started(engine: str | KeptEngine, options: EngineOptions) -> tuple[str, Engine]:
+    """An engine and its name."""
+    return (engine.name, engine) if isinstance(engine, KeptEngine) else (engine, start_engine(engine, options))
 
 
 def _requests(

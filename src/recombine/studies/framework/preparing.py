@@ -17,6 +17,9 @@ from recombine.runs.damage import MOST_NAMED, reopen_damaged
 from recombine.runs.store import Store
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import Runs, Study
+from recombine.sweeps.engines.engine import EngineOptions
+from recombine.sweeps.engines.kept import KeptEngine
+from recombine.sweeps.journal import LOGS
 
 Say = Callable[[str], None]
 
@@ -34,6 +37,8 @@ class SweepOptions:
 class Preparation:
     """Trains and diagnoses runs into a store.
 
+    The workers start with the first sweep and serve all later ones. `close` stops them.
+
     Attributes:
         store: Store of the runs.
         options: Options of the sweep.
@@ -45,6 +50,7 @@ class Preparation:
     options: SweepOptions = SweepOptions()
     say: Say = lambda text: None
     trained: int = field(default=0, init=False)
+    _engine: KeptEngine | None = field(default=None, init=False)
 
     def runs_of(self, study: Study, profile: Profile, seeds: Sequence[int]) -> Runs:
         """All runs of a study with the diagnoses it reads, including the runs it requests on the way."""
@@ -84,16 +90,23 @@ class Preparation:
         undiagnosed = len([c for c in missing if c.hash in requests]) + len(lacking)
         diagnoses = f", {undiagnosed} to diagnose" if undiagnosed else ""
         self.say(f"  {len(missing)} of {len(configs)} runs to train{diagnoses}")
-        options = self.options
+        if self._engine is None:
+            options = EngineOptions(logs=self.store.root / LOGS, address=self.options.address)
+            self._engine = KeptEngine(self.options.engine, options)
         try:
             result = sweeps.run(
-                [*missing, *lacking], self.store, diagnose=requests, engine=options.engine, address=options.address,
-                device=options.device,
-            )  # fmt: skip
+                [*missing, *lacking], self.store, diagnose=requests, engine=self._engine, device=self.options.device
+            )
         finally:
             self.trained += sum(map(self.store.is_finished, missing))
         runs.failed |= {failure.run: failure.error for failure in result.failed}
         runs.undiagnosed |= {failure.run: failure.error for failure in result.undiagnosed}
+
+    def close(self) -> None:
+        """Stop the workers."""
+        if self._engine is not None:
+            self._engine.stop()
+            self._engine = None
 
     def _lacks(self, config: RunConfig, request: DiagnosisRequest) -> bool:
         return bool(self.store.load(config.hash).lacks(request))

@@ -109,6 +109,7 @@ def reproduce(
             say(f"{study.key}: {report.seconds[study.key]:.1f} s")
             output.write_about({"calls": calls})
     finally:
+        preparation.close()
         report.total_seconds = round(time.perf_counter() - begun, 1)
         call.update(ended=_now(), seconds=report.total_seconds, trained=preparation.trained)
         report.lacking = lacking(output, profile)
