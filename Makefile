@@ -17,10 +17,13 @@ test: lint
 	$(BIN)/python -m tools.ensure_browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
-# What `make test` runs only a sample of: full fault runs, published results, long guides.
+# What `make test` runs only a sample of: full fault runs, published results, long guides, and all tests with shapes and
+# types checked at run time.
 test-long: $(READY)
 	$(BIN)/python -m tools.ensure_browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m long
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
+		--jaxtyping-packages=recombine,beartype.beartype
 
 # The built package with the oldest versions that pyproject.toml allows, in an environment of its own (several GB).
 test-oldest: $(READY)

@@ -118,11 +118,79 @@ def test_one_factor(kind, verdict):
     assert judge(gather_evidence(outputs, space, trained=~held, unseen=held, truth=truth)).kind is verdict
 
 
+@pytest.mark.parametrize("error", [0.0, 1e-3])
+def test_outputs_of_two_numbers_can_be_equal_without_being_blank(error):
+    truth = SPACE.values(CELLS).double() / 12  # of an encoder that reads off x and y
+    noise = torch.randn(truth.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = judged(truth + error * noise, truth)
+    assert found.kind is VerdictKind.COMPOSES
+    assert found.right == 1.0
+
+
+def test_a_true_image_that_is_blank_can_be_right():
+    truth = TRUTH.clone()
+    truth[HELD.nonzero()[0, 0]] = 0.3
+    assert judged(truth, truth).right == 1.0
+
+
 def test_memories_that_depend_on_each_other_up_to_rounding():
     gram = torch.ones(1, 3, 3, dtype=torch.float64) - 1e-7 * torch.eye(3, dtype=torch.float64)
     weights = nonnegative_weights(gram, torch.full((1, 3), 2.0, dtype=torch.float64))
     assert bool((weights >= 0).all())
     assert float(weights.sum()) == pytest.approx(2, rel=1e-3)
+
+
+def constant_value(shown):
+    """Four colours and six positions: unseen outputs are right but for the colour, which is always the same."""
+    space = rc.FactorSpace(colour=["red", "green", "blue", "white"], x=6)
+    tints = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]])
+    at = space.coordinates(torch.arange(24))
+    truth = (tints[at[:, 0], :, None] * torch.eye(6)[at[:, 1], None]).repeat_interleave(3, 2)
+    held = torch.zeros(4, 6, dtype=torch.bool)
+    held[:, 2:5] = True
+    held[shown, 4] = held[(shown + 1) % 4, 2] = False
+    held = held.flatten()
+    outputs = truth.clone()
+    outputs[held] = truth.reshape(4, 6, 3, -1)[shown, at[held, 1]]
+    return judge(gather_evidence(outputs, space, trained=~held, unseen=held, truth=truth))
+
+
+@pytest.mark.parametrize("shown", [0, 3])
+def test_values_that_are_right_by_chance_are_said_to_be(shown):
+    found = constant_value(shown)
+    [row] = [row for row in found.factors if row.fails]
+    assert row.factor == "colour"
+    assert row.chance == pytest.approx(row.unseen) == pytest.approx(found.right)  # two of ten
+    assert "by chance" in found.sentence
+    assert "by chance" not in judged(with_unseen(TRUTH.roll(1, 2)[HELD])).sentence
+
+
+def test_without_truth_nothing_is_called_wrong():
+    outputs = TRUTH.clone()
+    for cell in HELD.nonzero()[:, 0]:
+        x, y = SPACE.coordinates(cell[None])[0].tolist()
+        outputs[cell] = TRUTH[cell] if (x + y) % 4 == 0 else TRUTH[12 * x + 2]
+    found = judged(outputs, None)
+    assert found.kind is VerdictKind.COPIES
+    assert "wrong" not in found.sentence
+
+
+def test_without_truth_an_output_near_the_mean_that_a_sum_explains_is_no_collapse():
+    space = rc.FactorSpace(x=6, y=6, z=4)
+    truth = torch.rand(144, 10, 10, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    held = torch.rand(144, generator=torch.Generator().manual_seed(2)) < 0.3
+    at, outputs = space.coordinates(torch.arange(144)), truth.clone()
+    for cell in held.nonzero()[:, 0]:
+        outputs[cell] = truth[(at == at[cell]).any(1) & ~held].mean(0)
+    assert judge(gather_evidence(outputs, space, trained=~held, unseen=held)).kind is not VerdictKind.COLLAPSES
+    outputs[held] = truth[~held].mean(0)
+    assert judge(gather_evidence(outputs, space, trained=~held, unseen=held)).kind is VerdictKind.COLLAPSES
+
+
+def test_memories_are_not_said_to_compose():
+    copies = judged(with_unseen(torch.stack([TRUTH[int(c) // 12 * 12 + 2] for c in HELD.nonzero()[:, 0]])))
+    assert copies.kind is VerdictKind.COPIES
+    assert "compose" not in copies.sentence
 
 
 def test_a_bright_background_changes_nothing():

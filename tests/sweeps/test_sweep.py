@@ -196,16 +196,16 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
 
 
 def test_ctrl_c_saves_and_the_same_command_goes_on_to_the_same_bits(tmp_path):
-    words = ("decoder.kind=cnn", "decoder.depth=2", "training.steps=300", "seed=0..1", "--max-parallel", "2")
+    words = ("decoder.kind=cnn", "decoder.depth=2", "training.steps=300", "seed=3", "--max-parallel", "1")
     out = tmp_path / "runs"
     process = command(*words, "--out", out, "--checkpoint-seconds", "0.1")
-    wait_for(lambda: len(list(out.glob("*/checkpoint.safetensors"))) == 2)
+    wait_for(lambda: len(list(out.glob("*/checkpoint.safetensors"))) == 1)
     os.kill(process.pid, signal.SIGINT)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130, told
     assert "Run the same command again to resume" in told
     assert not list(out.glob("*/.lock"))
-    assert len(list(out.glob("*/checkpoint.safetensors"))) == 2
+    assert len(list(out.glob("*/checkpoint.safetensors"))) == 1
     assert list(out.glob("*/run.json")) == []
     again = command(*words, "--out", out)
     assert again.communicate(timeout=120) is not None
@@ -247,7 +247,7 @@ def test_what_a_batch_finished_before_it_raised_counts_as_finished(tmp_path, mon
 
 
 def test_two_drivers_share_the_work_and_do_nothing_twice(tmp_path):
-    words = ("decoder.kind=cnn", "decoder.depth=2", "training.steps=60", "seed=0..7", "--max-parallel", "1")
+    words = ("decoder.kind=cnn", "decoder.depth=2", "training.steps=60", "seed=0..5", "--max-parallel", "1")
     both = [command(*words, "--out", tmp_path / "runs", "--json") for _ in range(2)]
     answers = []
     for process in both:
@@ -255,8 +255,8 @@ def test_two_drivers_share_the_work_and_do_nothing_twice(tmp_path):
         assert process.returncode == 0, told
         answers.append(json.loads(out))
     trained = [run for answer in answers for run in answer["trained"]]
-    assert len(trained) == len(set(trained)) == 8
-    assert [len(answer["finished"]) for answer in answers] == [8, 8]
+    assert len(trained) == len(set(trained)) == 6
+    assert [len(answer["finished"]) for answer in answers] == [6, 6]
     assert all(answer["trained"] for answer in answers), "one of them did everything"
 
 
@@ -397,7 +397,7 @@ def test_a_cut_off_line_in_the_journal_is_left_out(copy):
     assert len(sweeps.status(copy).finished) == 6
 
 
-@pytest.mark.parametrize(("kills", "runs"), [(2, 10), pytest.param(20, 60, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("kills", "runs"), [(1, 6), pytest.param(20, 60, marks=pytest.mark.long)])
 def test_kills_at_random_moments_lose_nothing_repeat_nothing_and_change_nothing(kills, runs):
     counts = ["--drivers", str(kills), "--workers", str(kills), "--runs", str(runs)]
     run = [sys.executable, "-m", "tests.sweeps.faults", *counts]

@@ -98,9 +98,10 @@ def landscape(
     label: str = "",
     log: bool = False,
 ) -> Axes:
-    """Draw a metric over the first two factors (mean over the others) and outline the hold-out.
+    """Draw a metric over the first two factors and outline the hold-out.
 
-    Unavailable cells are left out; positions without available cells are hatched.
+    With more factors, the mean over the others is drawn: inside the outline of held-out cells only, outside of trained
+    ones. Unavailable cells are left out; positions without available cells are hatched.
     """
     ax = grid_axes(holdout.space, ax)
     plane = _plane(holdout, values)
@@ -113,7 +114,7 @@ def landscape(
         style = {"vmin": low, "vmax": high, "cmap": "viridis"}
     picture = ax.imshow(plane.T, origin="lower", interpolation="nearest", aspect="auto", **style)
     others = ", ".join(holdout.space.names[2:])
-    label = (label or metric) + (f", mean over {others}" if others else "")
+    label = (label or metric) + (f", mean over {others}\n(outlined: of held-out cells only)" if others else "")
     ax.figure.colorbar(picture, ax=ax, label=label)
     hatch_unavailable(holdout, ax)
     outline(holdout, ax)
@@ -121,12 +122,12 @@ def landscape(
 
 
 def _plane(holdout: Holdout, values: Float[np.ndarray, ...]) -> Float[np.ndarray, "first second"]:
-    """The mean over all factors but the first two, over available cells; NaN where there are none."""
+    """The mean over all factors but the first two: over held-out cells where there are any, else over trained ones; NaN
+    where no cell is available."""
     values = values.reshape(-1, 1) if values.ndim == 1 else values
     others = tuple(range(2, values.ndim))
-    if not holdout.n_unavailable:
-        return values.mean(axis=others)
-    exist = holdout.available.reshape(values.shape)
-    counted = exist.sum(axis=others)
-    total = np.where(exist, values, 0.0).sum(axis=others)
+    held, exist = (mask.reshape(values.shape) for mask in (holdout.ood_mask, holdout.available))
+    chosen = np.where(held.any(axis=others, keepdims=True), held, exist)
+    counted = chosen.sum(axis=others)
+    total = np.where(chosen, values, 0.0).sum(axis=others)
     return np.divide(total, counted, out=np.full(counted.shape, np.nan), where=counted > 0)

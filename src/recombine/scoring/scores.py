@@ -190,7 +190,11 @@ class Scores:
         return Summary.of(self.columns, chosen, resamples=resamples, seed=seed)
 
     def plot_landscape(self, metric: str = "mse", ax: Axes | None = None) -> Axes:
-        """Draw the metric over the first two factors (mean over the others), with the hold-out outlined."""
+        """Draw the metric over the first two factors, with the hold-out outlined.
+
+        With more factors, the mean over the others is drawn: inside the outline of held-out cells only, outside of
+        trained ones.
+        """
         from recombine.plotting.grids import landscape
 
         if metric not in self.columns:

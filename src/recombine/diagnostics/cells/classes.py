@@ -168,9 +168,10 @@ class _Compared:
             self.margins = {
                 CellClass.VALUE: np.nan_to_num((truth.value - truth.right) / truth.value_apart, nan=1, posinf=1),
                 CellClass.MEAN: (memory.energy - truth.right) / self.scale,
-                CellClass.BLANK: (memory.blank - truth.right) / self.scale,
             }
+            blank = (memory.blank - truth.right) / truth.blank
         energy = np.maximum(self.scale, typical_energy(evidence) / 2)
+        self.margins[CellClass.BLANK] = np.where(truth.blank > LEAST * energy, blank, 1.0)  # 1 if the truth is blank
         self.right = truth.right <= self._tolerated(energy, self.t.right)
         self.instead_right = (truth.right > self.t.right * energy) & (memory.sum <= self.t.remains * truth.right)
 
@@ -230,11 +231,20 @@ class _Compared:
         if not plain:
             return self._flexible(row)
         best = plain[0]
+        if self._mean_or_sum(best, row):
+            return (*plain, CellClass.SUM)
         if self.sums[row] and not self._exact(best, row):
             left = float(self._corrected(self.left[CellClass.SUM])[row])
             if left < self.t.remains * self._plain_left(best, row):
                 return (CellClass.SUM,)
         return tuple(plain)
+
+    def _mean_or_sum(self, best: CellClass, row: int) -> bool:
+        """Whether, without truth, an output is nearly the mean, but a sum explains what is left."""
+        if CellClass.RIGHT in self.left or best not in (CellClass.MEAN, CellClass.BLANK) or not self.like_sums[row]:
+            return False
+        left = float(self._corrected(self.left[CellClass.SUM])[row])
+        return left < self.t.remains * self._plain_left(best, row)
 
     def copied(self, row: int) -> int:
         """The trained cell of a copy."""

@@ -25,7 +25,7 @@ class MemoryFit:
 
     Attributes:
         energy: Of `mean`: ‖o − μ‖², where μ is the mean trained output.
-        blank: Of the best constant.
+        blank: Of the nearest blank output (`products.blank_energy`).
         flat: Of b·μ + c: the residual of the following if they explain nothing.
         single: Of a·o_r + b·μ + c with a ≥ 0, for the best trained cell r.
         sum: Of Σ w_r o_r + b·μ + c with w ≥ 0, over the cell's memories.

@@ -26,7 +26,7 @@ class Products:
         flat: An orthonormal basis of b·μ + c.
         gram: ⟨o'_i, o'_j⟩.
         along: ⟨o'_i, flat_k⟩.
-        blank: ‖o_i − its own mean number‖².
+        blank: ‖o_i − the nearest blank output‖², see `blank_energy`.
     """
 
     mean: Float[Tensor, " number"]
@@ -65,7 +65,18 @@ def products(
         block -= mean[here]
         gram.addmm_(block, block.T)
         along.addmm_(block, flat[here])
-    return Products(mean, flat, gram, along, (squares - total.square() / rows.shape[1]).clamp_min(0))
+    return Products(mean, flat, gram, along, _from_blank(total, squares, rows.shape[1]))
+
+
+def blank_energy(outputs: Shaped[Tensor, "cell number"]) -> Float[Tensor, " cell"]:
+    """Squared distance from the nearest blank output: a constant image, or zero for outputs of few numbers, in which
+    equal numbers are no blank."""
+    wide = outputs.double()
+    return _from_blank(wide.sum(1), wide.square().sum(1), outputs.shape[1])
+
+
+def _from_blank(total: Tensor, squares: Tensor, numbers: int) -> Tensor:
+    return squares if numbers < SMALL_OUTPUT else (squares - total.square() / numbers).clamp_min(0)
 
 
 def _flat_directions(mean: Float[Tensor, " number"]) -> Float[Tensor, "number direction"]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from recombine.core.factors import FactorSpace
 from recombine.diagnostics.cells.memory_fit import TrueProducts
-from recombine.diagnostics.cells.products import Products
+from recombine.diagnostics.cells.products import Products, blank_energy
 from recombine.diagnostics.cells.rendering import Rendering
 from recombine.diagnostics.model.truth import Truth
 from recombine.diagnostics.numerics.grids import cells_per_block
@@ -33,6 +33,7 @@ class TruthFit:
         energy: ‖t − μ‖², for comparison.
         error: Relative error ‖o − t‖² / ‖t − mean truth‖², with the truth as it was given.
         spread: ‖t − mean truth‖².
+        blank: Distance ‖t − the nearest blank output‖², for comparison.
         right: Of t.
         form: Of a·t + b·μ + c with a ≥ 0.
         strength: That a.
@@ -47,6 +48,7 @@ class TruthFit:
     energy: Float[np.ndarray, " cell"]
     error: Float[np.ndarray, " cell"]
     spread: Float[np.ndarray, " cell"]
+    blank: Float[np.ndarray, " cell"]
     right: Float[np.ndarray, " cell"]
     form: Float[np.ndarray, " cell"]
     strength: Float[np.ndarray, " cell"]
@@ -150,12 +152,14 @@ def _fit(
     flat = (energy - output_along.square().sum(1)).clamp_min(0)
     row = torch.arange(len(cells))
     value = _best_value(distance, place, near, space.coordinates(cells))
-    apart = (how(right) - how(truth.rows(value["cell"]))).square().sum(1)
+    rendered = how(right)
+    apart = (rendered - how(truth.rows(value["cell"]))).square().sum(1)
     away = (right.double() - how.mean).square().sum(1).clamp_min(1e-300)
     return {
         "energy": own[here],
         "error": (rows[cells].double() - right).square().sum(1) / away,
         "spread": away,
+        "blank": blank_energy(rendered + found.mean),
         "right": distance[row, here].clamp_min(0),
         "form": (flat - explained[row, here]).clamp_min(0),
         "strength": raised[row, here] / usable[here],

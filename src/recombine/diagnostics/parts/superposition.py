@@ -108,6 +108,7 @@ class SuperpositionPart(Part):
             "unseen": "Share of OOD cells whose output shows its right value.",
             "trained": "Share of trained cells whose output shows its right value.",
             "fails": "Whether it fails.",
+            "chance": "Share of OOD cells if the values shown did not depend on the true ones.",
         },
     }
 
@@ -151,8 +152,8 @@ class SuperpositionPart(Part):
         verdict = Verdict.from_json(result.facts["verdict"])
         shares = ", ".join(f"{one.meaning} {share:.0%}" for one, share in verdict.unseen.items())
         cosines = [
-            f"cosine with the superposition ({row['side']} side, mean subtracted) {row['cosine']:.3g}, with the truth "
-            f"{row['cosine_truth']:.3g}"
+            f"cosine with the superposition ({row['side']} side, mean subtracted) {row['cosine']:.3g}"
+            + ("" if math.isnan(row["cosine_truth"]) else f", with the truth {row['cosine_truth']:.3g}")
             for row in result.table("summary")
             if row["centred"]
         ]
@@ -187,7 +188,8 @@ class SuperpositionPart(Part):
         """Pictures of a few OOD cells, and the cosines of all of them."""
         pictures = result.by_layer("pictures")
         pictures |= _shown_memories(pictures)
-        rows = {"truth": "truth", "output": "output", "sum": "best sum of\nmemories", "residual": "residual",
+        rows = {"truth": "truth", "output": "output", "sum": "best sum of\nmemories",
+                "residual": "residual\n(grey: zero)",
                 "memory 1": "strongest\nmemory", "memory 2": "second", "memory 3": "third",
                 "superposition": "mean of outputs\nwith a shared\nvalue"}  # fmt: skip
         shown = {key: pictures[key] for key in rows if key in pictures}
@@ -196,22 +198,29 @@ class SuperpositionPart(Part):
         halves: Any = figure.subfigures(1, 2, width_ratios=[1.35 * count + 0.8, 3.5])
         left, right = halves
         axes = left.subplots(len(shown), count, squeeze=False) if count else np.empty((0, 0))
+        classes = {row["cell"]: row["class"] for row in result.table("classes") if row["split"] == "ood"}
         brightened = False
         for column, cell in enumerate(pictures["cells"].tolist()):
-            tone = _tone([images[column] for images in shown.values()], diagnosis.facts["value_range"])
+            toned = [images[column] for key, images in shown.items() if key not in ("sum", "residual")]
+            tone = _tone(toned, diagnosis.facts["value_range"])
             brightened |= tone.power != 1 and image_axes(pictures["output"].shape[1:]) is not None
+            known = diagnosis.space.label(cell)
+            labels = {"truth": known, "output": classes.get(cell, "") if "truth" in shown else known}
             for row, (key, images) in enumerate(shown.items()):
-                ax, image = axes[row, column], images[column]
-                most = float(np.nanmax(np.abs(image))) if key == "residual" else 0.0
-                label = diagnosis.space.label(cell) if row == 0 else ""
+                ax, image, label = axes[row, column], images[column], labels.get(key, "")
                 if key.startswith("memory "):
                     weight = pictures["memory weights"][column, int(key[-1]) - 1]
-                    label = f"weight {weight:.2f}" if weight > 0 else "none"
-                shade = Tone(-most, most, 1.0) if most > 0 else tone
+                    image = image if weight > 0 else np.full_like(image, np.nan)
+                    label = f"weight {weight:.2f}" if weight > 0 else ""
+                half = (tone.high - tone.low) / 2
+                shade = Tone(-half, half, 1.0) if key == "residual" else tone
                 show_output(ax, image, label, row_0=diagnosis.facts["row_0"], tone=shade, absent="none")
                 if column == 0:
                     ax.set_ylabel(rows[key], rotation=0, ha="right", va="center", fontsize=9)
-        _cosines(right.subplots(), result)
+        histogram = right.subplots()
+        histogram.set_box_aspect(1)
+        histogram.set_anchor("N")
+        _cosines(histogram, result)
         faint = ", faint parts brightened" if brightened else ""
         figure.suptitle(f"unseen combinations; brightness is scaled per column{faint}", fontsize=10)
         return figure

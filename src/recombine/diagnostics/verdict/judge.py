@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
+from jaxtyping import Int
 
 from recombine.diagnostics.cells.classes import CellClass, Classes, classify, typical_energy
 from recombine.diagnostics.cells.evidence import Evidence
@@ -142,14 +143,24 @@ def _shares(found: Classes) -> Mapping[CellClass, float]:
 
 
 def _factors(evidence: Evidence, unseen: Classes, trained: Classes, t: Thresholds) -> tuple[FactorValues, ...]:
+    truth = evidence.unseen.truth
+    assert truth is not None
     assert unseen.values_right is not None
     assert trained.values_right is not None
     rows = []
     for axis, name in enumerate(evidence.space.names):
         here, there = float(unseen.values_right[:, axis].mean()), float(trained.values_right[:, axis].mean())
         lost = here <= t.factor_fails and there - here >= t.excess
-        rows.append(FactorValues(name, here, there, lost or there < t.learnt))
+        chance = _agreement_by_chance(truth.read[:, axis], evidence.unseen.at[:, axis])
+        rows.append(FactorValues(name, here, there, lost or there < t.learnt, chance))
     return tuple(rows)
+
+
+def _agreement_by_chance(shown: Int[np.ndarray, " cell"], true: Int[np.ndarray, " cell"]) -> float:
+    """How often values shown (−1 for none) and true values would agree if they were independent."""
+    if not len(true):
+        return 0.0
+    return float(sum(np.mean(shown == value) * np.mean(true == value) for value in np.unique(true)))
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:

@@ -147,6 +147,7 @@ def _factors(verdicts: Sequence[Verdict]) -> tuple[FactorValues, ...]:
             _mean([row.unseen for row in same]),
             _mean([row.trained for row in same]),
             _mostly([row.fails for row in same]),
+            _mean([row.chance for row in same]),
         )
         for same in zip(*rows, strict=True)
     )

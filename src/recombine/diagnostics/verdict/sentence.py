@@ -9,6 +9,7 @@ from recombine.diagnostics.cells.classes import CellClass
 from recombine.diagnostics.verdict.kinds import Undecided, VerdictKind
 from recombine.diagnostics.verdict.verdict import Verdict
 
+STRUCTURE = (CellClass.SUM, CellClass.COPY, CellClass.MEAN, CellClass.BLANK)  # that need no truth
 FREQUENT = 0.1  # share of unseen cells from which a failure mode is mentioned
 PLURALS = {
     CellClass.STRENGTH: "have the right form but the wrong strength",
@@ -20,6 +21,14 @@ PLURALS = {
     CellClass.OTHER: "are wrong in another way",
     CellClass.AMBIGUOUS: "fit two explanations equally well",
 }
+MEMORIES = (
+    VerdictKind.SUPERPOSES,
+    VerdictKind.COPIES,
+    VerdictKind.COLLAPSES,
+)  # which may share values, but not compose
+UNEXPLAINED = "are not explained by trained outputs"  # CellClass.OTHER without truth: the output may be right
+BY_CHANCE = 0.05  # excess of right values over chance, below which the sentence mentions chance
+REST = 0.005  # share from which cells of infrequent classes are mentioned together
 
 
 def sentence(verdict: Verdict) -> str:
@@ -69,12 +78,18 @@ def _partly(verdict: Verdict) -> str:
 
 
 def _others(verdict: Verdict, of: str = "") -> str:
-    """The frequent failure modes, most frequent first; `of` follows the first share."""
+    """The frequent failure modes, most frequent first, and the share of all others; `of` follows the first share."""
     found = sorted(((s, c) for c, s in verdict.unseen.items() if c in PLURALS), key=lambda pair: -pair[0])
     frequent = [(share, one) for share, one in found if share >= FREQUENT] or found[:1]
     ofs = [of, *[""] * len(frequent)]
-    clauses = [f"{percent(share)}{of} {PLURALS[one]}" for (share, one), of in zip(frequent, ofs)]
+    clauses = [f"{percent(share)}{of} {_plural(one, verdict)}" for (share, one), of in zip(frequent, ofs)]
+    rest = sum(share for share, _ in found) - sum(share for share, _ in frequent)
+    clauses += [f"{percent(rest)} fall into other classes"] if rest >= REST else []
     return clauses[0] if len(clauses) == 1 else f"{', '.join(clauses[:-1])}, and {clauses[-1]}"
+
+
+def _plural(one: CellClass, verdict: Verdict) -> str:
+    return UNEXPLAINED if one is CellClass.OTHER and math.isnan(verdict.right) else PLURALS[one]
 
 
 def joined(words: Sequence[str]) -> str:
@@ -114,10 +129,20 @@ def _undecided(verdict: Verdict) -> str:
     if verdict.reason is Undecided.TOO_FEW_CELLS:
         said += f" ({verdict.unseen_cells}, at least {verdict.thresholds.fewest} are needed)"
     if verdict.reason is Undecided.NO_TRUTH and verdict.unseen_cells:
-        sums = percent(verdict.unseen.get(CellClass.SUM, 0.0))
-        trained = percent(verdict.trained.get(CellClass.SUM, 0.0))
-        said += f" ({sums} of the unseen and {trained} of the trained outputs look like sums of other trained outputs)"
+        said += f" ({_structure(verdict)})"
     return f"No verdict: {said}."
+
+
+def _structure(verdict: Verdict) -> str:
+    """What the outputs alone show."""
+    found = [one for one in STRUCTURE if verdict.unseen.get(one, 0.0) > 0]
+    if not found:
+        return "unseen outputs are not explained clearly better by other outputs than trained ones are"
+    shares = {one: (verdict.unseen[one], verdict.trained.get(one, 0.0)) for one in found}
+    said = [
+        f"{percent(here)} {PLURALS[one]} ({percent(there)} of trained ones)" for one, (here, there) in shares.items()
+    ]
+    return f"of the unseen outputs {joined(said)}"
 
 
 def _factors(verdict: Verdict) -> str:
@@ -130,7 +155,15 @@ def _factors(verdict: Verdict) -> str:
         return ""
     if min(shares[name] for name in works) - max(shares[name] for name in fails) < verdict.thresholds.excess:
         return ""
-    right, wrong = (joined([percent(shares[name]) for name in names]) for names in (works, fails))
+    lucky = [row.factor for row in verdict.factors if BY_CHANCE <= row.unseen < row.chance + BY_CHANCE]
+    random = set() if learnt else set(lucky) & set(fails)
+    said = {name: percent(shares[name]) + (", as by chance" if name in random else "") for name in shares}
+    right, wrong = (joined([said[name] for name in names]) for names in (works, fails))
+    if verdict.kind in MEMORIES:
+        return (
+            f"The right value of {joined(works)} is shown in {right} of the unseen outputs, "
+            f"that of {joined(fails)} in {wrong}."
+        )
     of = f"right value in {right} of the {'trained' if learnt else 'unseen'} outputs"
     verbs = [("is learnt", "are learnt"), ("is", "are")] if learnt else [("composes", "compose"), ("does", "do")]
     first, second = (pair[len(names) > 1] for pair, names in zip(verbs, (works, fails), strict=True))

@@ -21,12 +21,14 @@ class FactorValues:
         unseen: Share of unseen cells.
         trained: Share of trained cells.
         fails: Whether unseen cells mostly show wrong values, or trained cells do already.
+        chance: Share of unseen cells if the values shown did not depend on the true ones.
     """
 
     factor: str
     unseen: float
     trained: float
     fails: bool
+    chance: float = 0.0
 
 
 @dataclass(frozen=True)
