@@ -100,6 +100,23 @@ def test_a_kernel_moves_by_its_dot():
     assert image.sum().item() == pytest.approx(1, abs=1e-5)
 
 
+def test_shifts_of_all_factors_add_up_and_reorder_with_their_terms():
+    composer = FactorComposer((2, 3), (6, 8), terms=2)
+    with torch.no_grad():
+        for parameter in composer.parameters():
+            parameter.zero_()
+        composer.colours[1] = 1  # the second dot is twice as bright
+        composer.shifts_of(0)[1, 0] = torch.tensor([1.0, 0.5])
+        composer.shifts_of(1)[2, 0] = torch.tensor([-3.0, 1.5])
+    expected = torch.zeros(6, 8)
+    expected[3, 4], expected[1, 6] = 2, 1
+    torch.testing.assert_close(composer(torch.tensor([[1, 2]]))[0], expected)
+    composer.reorder([1, 0])
+    torch.testing.assert_close(composer(torch.tensor([[1, 2]]))[0], expected)
+    composer.reset_parameters()
+    assert not composer.shifts.any()
+
+
 def test_indices_one_hot_codes_and_grid_points_of_a_continuous_code_are_the_same(composer):
     cells = all_cells()
     code = torch.cat([torch.nn.functional.one_hot(cells[:, k], size) for k, size in enumerate(SIZES)], 1).double()
@@ -135,6 +152,7 @@ def test_maps_alone_multiply_drawings():
 def test_second_derivatives_are_right(blend):
     torch.manual_seed(0)
     composer = FactorComposer((2, 2), (3, 3), 2, ("kernel", "gain", "map"), blend=blend).double()
+    composer.shifts.copy_(torch.randn_like(composer.shifts))
     code = torch.rand(1, 4, dtype=torch.double, requires_grad=True)
     assert torch.autograd.gradgradcheck(composer, (code,))
 
