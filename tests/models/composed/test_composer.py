@@ -195,7 +195,7 @@ def test_gains_alone_are_refused_where_images_differ_in_more_than_gains():
         (lambda: FactorComposer((3, 0), (4, 4)), "at least one value"),
         (lambda: FactorComposer((3,), (4,)), r"image_shape.*Got \(4,\)"),
         (lambda: FactorComposer((3,), (4, 4), terms=0), "at least one term"),
-        (lambda: FactorComposer((3,), (4, 4), operators=()), "some of kernel"),
+        (lambda: FactorComposer((3,), (4, 4), operators=()), "among kernel"),
         (lambda: FactorComposer((3,), (4, 4), images=torch.zeros(2, 5, 5)), r"\(image, 4, 4\). Got \(2, 5, 5\)"),
         (lambda: FactorComposer((3,), (4, 4), images=torch.ones(2, 4, 4)), "nothing to compose"),
         (lambda: FactorComposer((3,), (4, 4), images=torch.full((2, 4, 4), torch.nan)), "must be finite"),
