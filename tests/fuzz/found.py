@@ -130,7 +130,7 @@ FOUND = [
 
 def found_cases(stored: dict[str, bytes]) -> list[Case]:
     """All of them; some need a store."""
-    return [*FOUND, _part_without_tables(stored)]
+    return [*FOUND, _part_without_tables(stored), _diagnosis_without_request(stored)]
 
 
 def _part_without_tables(stored: dict[str, bytes]) -> Case:
@@ -142,3 +142,12 @@ def _part_without_tables(stored: dict[str, bytes]) -> Case:
     files = {**stored, path: json.dumps(content).encode()}
     seal(files, path.split("/diagnosis")[0])
     return Case("a part without tables", ("report", path.split("/diagnosis")[0], "-o", "page.html"), files)
+
+
+def _diagnosis_without_request(stored: dict[str, bytes]) -> Case:
+    """A diagnosis that does not say how it was made. `diagnose` ended with a traceback when it added parts to it."""
+    path = next(path for path in stored if path.endswith("diagnosis.json"))
+    content = json.loads(stored[path])
+    del content["facts"]["request"]
+    files = {**stored, path: json.dumps(content).encode()}
+    return Case("a diagnosis without a request", ("diagnose", path.split("/")[1], "--parts", "errors"), files, (0,))

@@ -64,12 +64,22 @@ def _real_output() -> Iterator[IO[str]]:
 def show_json(content: Any) -> None:
     """Print the result of a command as JSON."""
     text = json.dumps(content, indent=2, ensure_ascii=False)
-    typer.echo(CONTROL.sub(_escaped, text), file=_answers.get())
+    _echo(CONTROL.sub(_escaped, text), file=_answers.get())
 
 
 def say(text: object, *, err: bool = False, nl: bool = True) -> None:
     """Print text for people. Control characters, which stored text may contain, never reach the terminal."""
-    typer.echo(clean(str(text)), err=err, nl=nl)
+    _echo(clean(str(text)), err=err, nl=nl)
+
+
+def _echo(text: str, **options: Any) -> None:
+    """Print. A closed pipe ends the command with a message, which typer would not give."""
+    try:
+        typer.echo(text, **options)
+    except BrokenPipeError as error:
+        with contextlib.suppress(OSError):
+            typer.echo("error: cannot write to standard output: Broken pipe.", err=True)
+        raise typer.Exit(1) from error
 
 
 def clean(text: str) -> str:

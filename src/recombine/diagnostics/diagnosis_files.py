@@ -106,13 +106,22 @@ def read_diagnosis(folder: Path, *, partial: bool = False) -> dict[str, Any]:
                 name: _part(folder, name, given, content["files"], damaged) for name, given in content["parts"].items()
             },
             "verdict": Verdict.from_json(content["verdict"]),
-            "facts": content["facts"],
+            "facts": _checked_facts(content["facts"]),
             "source": content["source"],
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, StoreError):
             raise
         raise DamagedError(f"{folder / MAIN} cannot be read: {error!r}.") from error
+
+
+def _checked_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a diagnosis, whose request and notes are used later. Raises if they cannot be."""
+    DiagnosisRequest.from_json(facts["request"])
+    notes = facts.get("notes", [])
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise ValueError(f"the notes must be texts, got {notes!r}")
+    return facts
 
 
 def _holdout_config(holdout: Holdout | None) -> dict[str, Any] | None:

@@ -70,7 +70,7 @@ class Store:
         try:
             str(self.root.absolute()).encode()
         except UnicodeEncodeError:
-            raise StoreError(f"The path {str(self.root)!r} is not valid UTF-8. Choose another --out.") from None
+            raise StoreError(f"The path {str(self.root.absolute())!r} is not valid UTF-8. Choose another.") from None
         try:
             is_file = self.root.exists() and not self.root.is_dir()
         except OSError as error:
