@@ -19,7 +19,7 @@ OWN = """
 import torch
 from torch import nn
 import recombine as rc
-import neighbour
+import beside
 
 space = rc.FactorSpace(x=6, y=6)
 
@@ -69,7 +69,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture
 def own(tmp_path):
-    (tmp_path / "neighbour.py").write_text("")
+    (tmp_path / "beside.py").write_text("")
     (tmp_path / "own.py").write_text(OWN)
     return tmp_path / "own.py"
 

@@ -12,7 +12,6 @@ from pydantic import Field, ValidationError
 
 from recombine.core.errors import InputError
 from recombine.core.registry import (
-    FIRST_FORMAT,
     Count,
     Family,
     Finite,
@@ -22,7 +21,6 @@ from recombine.core.registry import (
     Positive,
     Share,
     Since,
-    format_of,
     member_of,
     nearest,
     reading_stored,
@@ -268,7 +266,6 @@ def test_a_parameter_added_later_is_part_of_the_identity_of_those_that_use_it():
         "kind": "pole", "height": 2, "colour": "red", "wood": "pine",
     }  # fmt: skip
     assert later.validate({"kind": "pole"}).model_dump()["wood"] == "pine"
-    assert [format_of(later.models["pole"], name) for name in ("height", "colour", "wood")] == [FIRST_FORMAT, 3, 4]
 
 
 def test_a_parameter_that_names_no_run_is_left_out_of_the_identity_only():

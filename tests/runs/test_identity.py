@@ -1,13 +1,16 @@
 """Runs keep their names when the library learns a new setting, a new metric or a new part."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import pytest
 from pydantic import create_model
 
 from recombine.core.registry import Since
+from recombine.diagnostics.findings import PartResult
+from recombine.diagnostics.part import PARTS, Part
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
+from recombine.scoring.metrics import METRICS, Metric
 from recombine.training.losses import LOSSES
 from recombine.training.recipes import RECIPES, Paper
 
@@ -47,17 +50,70 @@ def test_stored_runs_keep_their_names_count_as_finished_and_are_read(tmp_path, l
     assert scores.is_file()
 
 
-def test_a_table_with_another_metric_and_a_diagnosis_with_another_part_are_read_as_they_are(tmp_path):
-    [run] = Store(tmp_path).train([RunConfig.parse(TINY)], progress=False)
-    header, *rows = (run.path / "scores.csv").read_text().splitlines()
-    wider = "\n".join([f"{header},sharpness", *(f"{row},0.5" for row in rows)]) + "\n"
-    (tmp_path / "wider.csv").write_text(wider)
-    read = type(run.scores).from_csv(tmp_path / "wider.csv", run.holdout.space)
-    assert set(read.columns) == {*run.scores.columns, "sharpness"}
+class Sharpness(Metric):
+    name = "sharpness"
+    label = "sharpness"
+
+    def compute(self, outputs, targets, values, task):
+        return outputs.flatten(1).std(1)
+
+
+class Darkness(Part):
+    name = "darkness"
+    tables: ClassVar = {"cells": {"cell": "Number of the cell.", "darkness": "One minus the mean of its output."}}
+
+    def compute(self, inputs):
+        means = inputs.outputs.flatten(1).mean(1).tolist()
+        return PartResult(self.name, {"cells": [{"cell": i, "darkness": 1 - m} for i, m in enumerate(means)]})
+
+    def summary(self, result):
+        return f"{len(result.table('cells'))} cells"
+
+
+@pytest.fixture
+def more_members():
+    """A metric and a part that were added later."""
+
+    def learn():
+        METRICS.add("sharpness", Sharpness())
+        PARTS.add("darkness", Darkness())
+
+    yield learn
+    METRICS.remove("sharpness")
+    PARTS.remove("darkness")
+
+
+def test_stored_runs_are_read_by_code_with_another_metric_and_another_part(tmp_path, more_members):
+    config, store = RunConfig.parse(TINY), Store(tmp_path)
+    [run] = store.train([config], progress=False)
     run.diagnose(parts=["errors"], progress=False)
-    (run.path / "diagnosis" / "of_a_later_part.csv").write_text("a\n1\n")
-    assert Store(tmp_path).load(run.id).diagnosis["errors"].computed
-    assert Store(tmp_path).check_removable(run.id) == run.path
+    more_members()
+    assert RunConfig.parse(TINY).hash == run.id
+    assert store.is_finished(config)
+    again = store.load(run.id)
+    assert set(again.scores.columns) == set(run.scores.columns)
+    assert again.diagnosis["errors"].computed
+    assert not again.diagnosis["darkness"].computed
+    both = again.diagnose(parts=["errors", "darkness"], progress=False)
+    assert both["errors"].computed
+    assert both["darkness"].computed
+    [newer] = store.train([RunConfig.parse([*TINY, "seed=1"])], progress=False)
+    assert set(newer.scores.columns) == {*run.scores.columns, "sharpness"}
+    assert [row.status.finished for row in store.list()] == [True, True]
+
+
+def test_runs_with_a_metric_and_a_part_that_are_unknown_now_are_read_as_they_are(tmp_path, more_members):
+    store = Store(tmp_path)
+    more_members()
+    [run] = store.train([RunConfig.parse(TINY)], progress=False)
+    run.diagnose(parts=["errors", "darkness"], progress=False)
+    METRICS.remove("sharpness")
+    PARTS.remove("darkness")
+    again = store.load(run.id)
+    assert "sharpness" in again.scores.columns
+    assert again.diagnosis["errors"].computed
+    assert store.list()[0].status.finished
+    assert store.check_removable(run.id) == run.path
 
 
 def test_a_composed_run_is_named_as_before_its_terms_could_cover_each_other():

@@ -17,6 +17,7 @@ from recombine.studies.framework.output import Output
 from recombine.studies.framework.preparing import Preparation, SweepOptions
 from recombine.studies.framework.profiles import PROFILES
 from recombine.studies.framework.reproduce import check_training_code, judged, listed, reasons
+from recombine.studies.framework.study import STUDIES as ADDED
 from recombine.studies.framework.study import Runs, discover, select, undiagnosed
 
 STUDIES = discover()
@@ -76,6 +77,12 @@ def test_a_study_goes_on_without_the_runs_that_failed(key, out):
         assert verdict["verdict"] in ("inconclusive", "not reproduced")
     nothing = study.rows(Runs(Store(out / "runs"), {config.hash: "no" for config in configs}), profile, SEEDS)
     assert all(verdict["verdict"] == "inconclusive" for verdict in judged(study, nothing, SEEDS))
+
+
+def test_a_study_of_a_plug_in_cannot_replace_a_built_in_one():
+    with pytest.raises(InputError, match="built in"):
+        ADDED.add("inverse", STUDIES["inverse"])
+    assert "inverse" not in ADDED
 
 
 def test_a_second_call_trains_computes_and_draws_nothing(out):

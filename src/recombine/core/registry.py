@@ -56,7 +56,6 @@ MOST_TOLD = 20  # mistakes in one parameter; a list may have thousands
 
 T = TypeVar("T", bound=Callable[..., Any])
 
-FIRST_FORMAT = 2  # of runs; every parameter that is not marked exists since then
 _IDENTITY: ContextVar[bool] = ContextVar("_IDENTITY", default=False)  # whether dumps leave out what names no run
 _STORED: ContextVar[bool] = ContextVar("_STORED", default=False)  # whether the validated settings come from a file
 
@@ -116,11 +115,6 @@ def introductions(model: type[BaseModel]) -> dict[str, Any]:
         for mark in field.metadata
         if isinstance(mark, Since)
     }
-
-
-def format_of(model: type[BaseModel], name: str) -> int:
-    """The first format of runs that has a parameter."""
-    return next((m.format for m in model.model_fields[name].metadata if isinstance(m, Since)), FIRST_FORMAT)
 
 
 @contextmanager

@@ -38,7 +38,6 @@ def test_an_exact_power_law_has_its_exponent():
     assert fit.exponent == pytest.approx(3, abs=1e-3)
     assert fit.p_above(2.9) < 1e-3
     assert fit.p_below(3.1) < 1e-3
-    assert fit.threshold_at(20.0) == pytest.approx(2 * 20**3, rel=1e-2)
 
 
 def test_thresholds_known_exactly_give_the_fit_of_a_mixed_model():
@@ -122,5 +121,5 @@ def test_counted_examples_without_any_spread_have_an_exponent():
 
 
 def test_one_side_has_no_exponent():
-    with pytest.raises(NotComputable, match="two sides"):
+    with pytest.raises(NotComputable, match="two values of N"):
         fit_growth([Observation(16, 0, 10.0, 12.0), Observation(20, 0, 100.0, math.inf)])

@@ -16,7 +16,6 @@ from recombine.studies.framework.inference import (
     mean_test,
     median_interval,
     power_of_mean_test,
-    power_of_sign_test,
     rank_correlation,
     sd_upper,
     seeds_needed,
@@ -91,14 +90,6 @@ def test_the_number_of_seeds_has_the_power_and_one_less_has_not():
     assert count == math.ceil(float(np.asarray(theirs).item()))
     assert seeds_needed(-0.1, 0.4) is None
     assert seeds_needed(0.5, 0.0) == 2
-
-
-def test_the_power_of_the_sign_test_by_enumeration():
-    """Eight seeds all on one side: p = 1/256. One astray: 9/256 > 0.025."""
-    assert power_of_sign_test(0.9, 8) == pytest.approx(0.9**8)
-    assert power_of_sign_test(0.9, 5) == 0  # 1/32 > 0.025: five seeds never suffice
-    expected = sum(math.comb(12, k) * 0.9**k * 0.1 ** (12 - k) for k in (10, 11, 12))
-    assert power_of_sign_test(0.9, 12) == pytest.approx(expected)
 
 
 def test_the_upper_limit_of_a_spread_covers_it_as_often_as_it_says():

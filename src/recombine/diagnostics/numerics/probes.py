@@ -112,10 +112,6 @@ class Probes:
     grid_cells: int
     errors: dict[str, Float[np.ndarray, "factor cell"]] = field(default_factory=dict)
 
-    @property
-    def subsampled(self) -> bool:
-        return len(self.cells) < self.grid_cells
-
     def __getitem__(self, key: tuple[str, str, str]) -> Probe:
         return {(p.layer, p.factor, p.score): p for p in self.table}[key]
 

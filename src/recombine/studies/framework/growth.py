@@ -102,10 +102,6 @@ class GrowthFit:
             ends.append(cast(float, brentq(lambda b, sign=sign: sign * self._root(b) - wanted, near, far, xtol=1e-5)))
         return ends[0], ends[1]
 
-    def threshold_at(self, side: float) -> float:
-        """Fitted threshold of a typical seed."""
-        return math.exp(self.scale + self.exponent * (math.log(side) - self._likelihood.middle))
-
 
 class _Likelihood:
     """The likelihood of interval-censored observations, with the seeds integrated out."""

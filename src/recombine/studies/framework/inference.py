@@ -124,14 +124,6 @@ def power_of_mean_test(distance: float, sd: float, count: int, alpha: float = AL
     return float(nct.sf(t.ppf(1 - alpha, count - 1), count - 1, distance / sd * math.sqrt(count)))
 
 
-def power_of_sign_test(share: float, count: int, alpha: float = ALPHA) -> float:
-    """Power of a one-sided sign test with `count` seeds, if this share of seeds lies beyond the threshold."""
-    from scipy.stats import binom
-
-    needed = next((k for k in range(count + 1) if binom.sf(k - 1, count, 0.5) <= alpha), None)
-    return 0.0 if needed is None else float(binom.sf(needed - 1, count, share))
-
-
 def seeds_needed(distance: float, sd: float, alpha: float = ALPHA, power: float = POWER) -> int | None:
     """Smallest number of seeds that detects a mean this far beyond its threshold; None if above `MOST_SEEDS`."""
     counts = range(2, MOST_SEEDS + 1)

@@ -18,6 +18,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from recombine.core.catalogue import Catalogue
@@ -165,11 +166,19 @@ class Study:
         return first_seeds(self.seeds.get(profile.name, profile.seeds) if number is None else number)
 
 
-STUDIES = Catalogue[Study]("study")  # studies of plug-ins
+class StudyCatalogue(Catalogue[Study]):
+    """The studies of plug-ins. Names of built-in studies are taken."""
+
+    def has(self, kind: str) -> bool:
+        return kind in built_in() or super().has(kind)
 
 
-def discover() -> dict[str, Study]:
-    """All studies by key, ordered by their first result. Studies of plug-ins come last."""
+STUDIES = StudyCatalogue("study")
+
+
+@cache
+def built_in() -> Mapping[str, Study]:
+    """The studies of this package by key, ordered by their first result."""
     from recombine.studies import paper, side
 
     found: dict[str, Study] = {}
@@ -181,8 +190,12 @@ def discover() -> dict[str, Study]:
         if isinstance(study, Study):
             assert study.key not in found, study.key
             found[study.key] = study
-    ordered = dict(sorted(found.items(), key=lambda item: natural(item[1].results[0])))
-    return ordered | {key: study for key, study in STUDIES.items() if key not in ordered}
+    return dict(sorted(found.items(), key=lambda item: natural(item[1].results[0])))
+
+
+def discover() -> dict[str, Study]:
+    """All studies by key. Those of plug-ins come last."""
+    return {**built_in(), **STUDIES}
 
 
 def natural(name: str) -> tuple[str, int]:
