@@ -1,11 +1,12 @@
 # %% [markdown]
 # # Factors that act on each other
 #
-# ![Five unseen combinations of shape, place and hue. The CNN draws wrong shapes at the right places, the composed decoder draws the truth.](images/7_factors_that_act-samples.png)
+# ![Five unseen combinations of shape, place and hue. The CNN draws wrong shapes in the right places. The composed
+# decoder draws every combination correctly.](images/7_factors_that_act-samples.png)
 #
-# In the first tutorials both factors were coordinates, and a bump is the product of two drawings. Most factors are not like
-# that. A position *moves* what a shape draws, and a hue *tints* it. The composed decoder gives every value operators, a
-# convolution kernel and a gain per colour, and learns what each factor does.
+# In the first tutorials, both factors were coordinates, and a bump is the product of two images. Most factors are
+# different. A position *moves* a shape, and a hue *tints* it. The composed decoder assigns operators to every factor
+# value, a convolution kernel and a gain per colour channel, and learns what each factor does.
 
 # %%
 import numpy as np
@@ -21,8 +22,8 @@ task = rc.Task(rc.scenes.Shapes(space, rows=14, columns=24, diameter=7), rc.enco
 print(task.holdout)
 
 # %% [markdown]
-# Every shape, every place and every hue is trained, but no triangle and no cross on the right half. We train a CNN and
-# the composed decoder on the same images:
+# Every shape, place and hue occurs in training, but triangles and crosses never occur on the right half. We train a CNN
+# and the composed decoder on the same images:
 
 # %%
 models = {
@@ -39,9 +40,9 @@ errors = {name: run.scores.summary()["ood", "mse"].mean for name, run in runs.it
 assert errors["composed"] < 1e-5 < 1e-3 < errors["CNN"]
 
 # %% [markdown]
-# Both fit the trained images. On unseen combinations the error of the CNN is larger by orders of magnitude:
+# Both networks fit the trained images. On unseen combinations, the error of the CNN is larger by orders of magnitude:
 
-# %% figure="samples" alt="Five unseen combinations of shape, place and hue. The CNN draws wrong shapes at the right places, the composed decoder draws the truth."
+# %% figure="samples" alt="Five unseen combinations of shape, place and hue. The CNN draws wrong shapes in the right places. The composed decoder draws every combination correctly."
 from recombine.plotting import new_figure
 from recombine.plotting.images import show_output
 
@@ -59,8 +60,8 @@ figure
 # %% [markdown]
 # ## What each factor does
 #
-# `roles()` compares the pictures that a factor's values make. It finds shifts, gains and new shapes, and says which of them
-# explains the changes:
+# `roles()` compares the images for different values of a factor and reports whether shifts, gains or new shapes explain
+# the changes:
 
 # %%
 print(runs["composed"].model.roles(space.names))
@@ -70,14 +71,15 @@ roles = runs["composed"].model.roles(space.names)
 assert [roles.of(name).does.value for name in space.names] == ["draws", "moves", "tints"]
 
 # %% [markdown]
-# This is not given to the decoder. A penalty makes groups of operators vanish that a factor does not need: the hue loses
-# its kernels, the place its gains. The recipe then *settles*: it replaces nearly exact shifts and gains by exact ones and
-# fits the shapes again. It keeps the result only if it fits the *trained* images at least as well.
+# The decoder is not given these roles in advance. A penalty removes the groups of operators that a factor does not
+# need: the hue loses its kernels, and x loses its gains. The recipe then *settles*. It replaces nearly exact shifts and
+# gains by exact ones, fits the shapes again, and keeps the result only if it fits the *trained* images at least as
+# well.
 #
 # ## When it cannot work
 #
-# If triangles and crosses are trained on the right only, and circles and squares on the left only, nothing says where
-# a triangle is compared with a circle. The decoder refuses such a task and names the values:
+# Suppose that triangles and crosses occur only on the right, and circles and squares only on the left. The data then do
+# not determine the position of a triangle relative to a circle. The decoder rejects such a task and names the values:
 
 # %%
 apart = rc.holdouts.mask(space, (shape >= 2) == (x < 4))
@@ -89,8 +91,8 @@ except InputError as error:
 # %% [markdown]
 # ## In your own loop
 #
-# `FactorComposer` is an ordinary module that takes value indices or codes. Add the penalty to your loss and settle at the
-# end:
+# `FactorComposer` is an ordinary module that takes value indices or codes. Add the penalty to your loss and call
+# `settle` after training:
 
 # %%
 import torch
@@ -110,9 +112,10 @@ for _ in range(400):
 print(settle(model, indices, images))
 
 # %% [markdown]
-# [Composing by operators](../composing.md) has the argument, the conditions and the cases in which it fails.
+# [Composing by operators](../composing.md) explains why this works, states the conditions, and shows the cases in which
+# it fails.
 #
 # ## Exercise
 #
 # Add a factor `size=[5, 7, 9]` and hold out large triangles. A change of size is neither a shift nor a gain. What does
-# `roles()` say, and what happens to the OOD error?
+# `roles()` report, and what happens to the OOD error?
