@@ -103,7 +103,7 @@ def test_a_file_is_a_word_that_ends_in_yaml(tmp_path):
     [
         (["decoder.widht=3"], "did you mean 'decoder.width'?"),
         (["seed=3..1"], "first..last"),
-        (["nothing.yaml"], "cannot be read"),
+        (["nothing.yaml"], "is missing"),
         (["a.yaml", "b.yaml"], "one file"),
         (["seed=0", "--engine", "slurm"], "in-process, processes, ray"),
         (["seed=0", "--memory", "lots"], "2GB or 512MiB"),

@@ -432,7 +432,7 @@ def test_models_without_derivative_are_told_why():
     def black_box(code):
         return torch.from_numpy(np.sin(code.numpy()))
 
-    with pytest.raises(NotComputable, match=r"(?s)no exact derivative.*forward: .*reverse rows: "):
+    with pytest.raises(NotComputable, match=r"(?s)No exact derivative.*forward: .*reverse rows: "):
         metric_tensor_exact(black_box, SPACE)
     assert metric_tensor_finite_difference(black_box, SPACE)["out"].n_degenerate == 0
 

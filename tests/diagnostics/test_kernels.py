@@ -381,7 +381,7 @@ def test_effective_ranks() -> None:
 
 def test_spectra_refuse_what_has_none() -> None:
     space = FactorSpace(x=3, y=3)
-    with pytest.raises(InputError, match=r"has shape \(9, 9\)"):
+    with pytest.raises(InputError, match=r"must have shape \(9, 9\)"):
         kernel_spectrum(np.ones((8, 8)), space)
     with pytest.raises(NotComputable, match="zero everywhere"):
         kernel_spectrum(np.zeros((9, 9)), space)

@@ -72,7 +72,7 @@ def test_the_same_by_one_file_and_two_commands(folder):
     for _, *words in COMMANDS[:2]:
         result = CliRunner().invoke(app, words)
         assert result.exit_code == 0, result.output
-    assert "mlp(2, 64), onehot code: not learnt." in result.output
+    assert "mlp(2, 64), onehot code: The model has not learnt" in result.output
     assert Path("page.html").stat().st_size > 10_000
     assert len(COMMANDS) == 4
 

@@ -514,6 +514,7 @@ def test_themes_print_and_labels(visit, report):
     assert nameless == 0
 
 
+@pytest.mark.long  # its limits are in milliseconds
 def test_two_models_of_28_by_28_are_quick_and_small(visit, tmp_path):
     space = rc.FactorSpace(x=28, y=28)
     held = rc.holdouts.centre(space, 6, 22)

@@ -377,7 +377,7 @@ def test_a_folder_with_something_else_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("hard work")
     done = call("R1", out=tmp_path)
     assert done.exit_code == 2
-    assert "something other than a reproduction" in done.output
+    assert "does not contain a reproduction" in done.output
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     file = tmp_path / "thesis.tex"
     assert call("R1", out=file).exit_code == 2

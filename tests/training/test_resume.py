@@ -157,7 +157,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_advice(task, tmp_path, d
     else:
         del tensors["trace" if damage == "trace" else "random.cpu"]
     files.write_tensors(tmp_path / "c", tensors, {**metadata, "facts": json.dumps(facts)})
-    with pytest.raises(DamagedCheckpoint, match="does not fit") as caught:
+    with pytest.raises(DamagedCheckpoint, match="does not match its run") as caught:
         checkpointed(task, tmp_path / "c")
     assert caught.value.path == tmp_path / "c"
 
