@@ -102,3 +102,17 @@ def test_bad_input_ends_with_code_2_and_writes_nothing(called, tmp_path, words):
     result = called(*(path if word == "DATA" else word for word in words), code=2)
     assert result.stderr.startswith("error: ")
     assert list(Path().iterdir()) == []
+
+
+def test_the_advice_for_labels_without_names_works(called):
+    np.savez("plain.npz", images=np.zeros((4, 3, 3), np.uint8), labels=[[0, 0], [0, 1], [1, 0], [1, 1]])
+    assert "names=[colour,shape]" in called("show", "plain.npz", code=2).output.replace("\n", " ")
+    facts = json.loads(called("show", "plain.npz", "names=[colour,shape]", "--json").stdout)
+    assert [row["factor"] for row in facts["factors"]] == ["colour", "shape"]
+
+
+def test_pickled_labels_are_refused_with_what_to_save(called):
+    np.savez("pickled.npz", images=np.zeros((2, 3, 3), np.uint8), labels=np.array(["red", None], dtype=object))
+    told = " ".join(called("show", "pickled.npz", code=2).output.split())
+    assert "pickled object array, which is never loaded" in told
+    assert "return_inverse=True" in told

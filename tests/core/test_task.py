@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from recombine.core import encodings, holdouts, scenes
+from recombine.core.data_task import as_factors
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace, continuous
 from recombine.core.task import Task
@@ -109,3 +110,9 @@ def test_a_hold_out_of_unavailable_cells_only_is_refused_by_name():
     with pytest.raises(InputError, match=r"unavailable.*x=1, y=2") as caught:
         Task.from_arrays(np.zeros((8, 4, 4)), labels, factors=["x", "y"], holdout=[{"x": 1, "y": 2}])
     assert caught.value.key == "holdout"
+
+
+def test_names_alone_are_no_factors_of_a_file():
+    assert list(as_factors({"x": 3})) == list(as_factors(FactorSpace(x=3))) == ["x"]
+    with pytest.raises(InputError, match=r"Got list.*'names'"):
+        as_factors(["x", "y"])

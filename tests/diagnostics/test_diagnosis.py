@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pandas
@@ -321,6 +322,14 @@ class Bad(nn.Module):
         ({"target": lambda v: torch.complex(v, v)}, "target is complex"),
         ({"target": torch.zeros(64, 64, dtype=torch.complex64)}, "real number"),
         ({"target": torch.zeros(63, 64)}, "one row for each of the 64 cells"),
+        (
+            {"target": torch.where(torch.arange(64)[:, None] == 9, torch.nan, 1.0).expand(64, 64)},
+            r"true outputs contain NaN .* cell 9 .*Check the true outputs of this cell",
+        ),
+        ({"holdout": []}, "list of held-out cells is empty.*'x': 0.0"),
+        ({"holdout": "centre"}, "hold-out must be one of"),
+        ({"holdout": {"kind": "centr"}}, "centre"),
+        ({"model": lambda code: code.numpy()}, "torch.from_numpy"),
         ({"target": "bump"}, "scene, a function of factor values or an array"),
         ({"target": lambda v: v[0]}, "target function must map"),
         ({"holdout": rc.holdouts.centre(rc.FactorSpace(x=9, y=9), 3, 5)}, "another space"),
@@ -554,3 +563,41 @@ def test_the_trained_combinations_are_a_mixture_of_products():
         assert row["rank"] == rank
     none = rc.diagnose(model, space, encode, parts="complexity", progress=False).parts["complexity"]
     assert none.missing["complexity of the trained combinations"].state is Missing.NO_HOLDOUT
+
+
+@pytest.mark.parametrize(
+    "holdout",
+    [
+        {"kind": "centre", "lo": 2, "hi": 4},
+        [{"x": [2, 3, 4], "y": [2, 3, 4]}],
+        lambda space: rc.holdouts.centre(space, 2, 4),
+        rc.holdouts.centre(SPACE, 2, 4).mask,
+        torch.from_numpy(rc.holdouts.centre(SPACE, 2, 4).mask),
+        rc.holdouts.centre(SPACE, 2, 4).mask.tolist(),
+    ],
+    ids=["configuration", "cells", "function", "array", "tensor", "list"],
+)
+def test_a_holdout_has_the_forms_of_tasks(model, holdout):
+    found = rc.diagnose(model, SPACE, CODE, holdout, parts="outputs", progress=False)
+    np.testing.assert_array_equal(found.holdout.mask, rc.holdouts.centre(SPACE, 2, 4).mask)
+
+
+def test_a_truth_without_derivative_is_named(model):
+    def drawn(values):
+        return torch.stack([SCENE(torch.tensor([one]))[0] for one in values.tolist()])
+
+    found = rc.diagnose(model, SPACE, CODE, HOLE, target=drawn, parts="geometry", progress=False)
+    assert found["geometry"].computed
+    absent = found["geometry"].missing["warp, exact"]
+    assert absent.state is Missing.NOT_DIFFERENTIABLE
+    assert "target function has no derivative" in absent.reason
+    assert "model" not in absent.reason
+
+
+def test_scales_that_differ_are_noted_with_both_ranges():
+    def half(values):
+        return (SCENE(values) + 1) / 2
+
+    found = rc.diagnose(half, SPACE, None, HOLE, target=SCENE, parts="superposition", progress=False)
+    assert found.verdict.reason == "different scales"
+    assert any(re.search(r"truth ranges from \S+ to 1, the outputs from 0.5 to 1\.", note) for note in found.notes)

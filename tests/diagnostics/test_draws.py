@@ -152,3 +152,28 @@ def test_the_command_line_draws(tmp_path):
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     assert [row["draw"] for row in json.loads(result.stdout)["parts"]["draws"]["draws"]] == ["0", "1", "2", "mean"]
+
+
+def test_a_function_with_noise_for_every_code_is_described_as_it_is():
+    net = nn.Sequential(nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, TRUTH[0].numel()))
+
+    def sample(code):
+        start = torch.randn(len(code), *TRUTH.shape[1:])
+        return start + net(code).reshape(-1, *TRUTH.shape[1:]) + 0 * net(code).reshape(-1, *TRUTH.shape[1:])
+
+    one, several = (diagnosed(sample, draws=draws).notes for draws in (1, 8))
+    assert any("stochastic" in note and "draws=8" in note for note in one)
+    for notes in (one, several):
+        assert any("is a function, which hides the layers" in note for note in notes)
+        assert not any("F.relu" in note or "mixes codes" in note for note in notes)
+    assert any("different noise for every code" in note for note in several)
+
+
+def test_mixing_within_a_batch_is_noted_for_several_draws_too():
+    class Mixing(Right):
+        def forward(self, noise, code):
+            out = super().forward(noise, code)
+            return out - 0.5 * out.mean(0)
+
+    model = rc.adapt(Mixing(), noise=TRUTH.shape[1:])
+    assert any("mixes codes" in note for note in diagnosed(model, draws=2).notes)

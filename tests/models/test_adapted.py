@@ -203,7 +203,9 @@ def test_noise_that_a_model_draws_itself_is_fixed_for_each_draw():
     [
         (lambda: rc.adapt(lambda code: code), "hides its layers"),
         (lambda: rc.adapt(nn.Linear(1, 1), inputs="labels"), "rc.adapt\\(model, task"),
-        (lambda: rc.adapt(nn.Linear(1, 1), TASK, inputs="lables"), "labels"),
+        (lambda: rc.adapt(nn.Linear(1, 1), TASK, inputs="lables"), "no input 'lables' .did you mean 'labels'"),
+        (lambda: rc.adapt(nn.Linear(1, 1), inputs="lables"), "no input 'lables' .did you mean 'labels'"),
+        (lambda: rc.score(rc.adapt(nn.Linear(2, 6), TASK.space, inputs="values"), TASK), "pass the task"),
         (lambda: rc.adapt(nn.Linear(1, 1), TASK, inputs={"z": "noise"}), "noise=16"),
         (lambda: rc.adapt(nn.Linear(1, 1), TASK, inputs="code", noise=3), "noise"),
         (lambda: rc.adapt(nn.Linear(1, 1), noise=0), "shape"),
@@ -250,3 +252,24 @@ def test_it_is_a_module_with_the_weights_of_the_model():
 def test_an_adapted_model_goes_by_its_own_name():
     assert class_name(rc.adapt(nn.Bilinear(2, 3, 4), inputs=("code", "noise"), noise=3)) == "Bilinear"
     assert class_name(nn.Linear(2, 3)) == "Linear"
+
+
+def test_a_diagnosis_needs_only_the_factor_space_for_labels_and_one_hot_codes():
+    space = rc.FactorSpace(colour=["red", "green", "blue"], size=[1.5, 2.0, 4.0, 7.0])
+
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.colours, self.net = nn.Embedding(3, 4), nn.Linear(11, 5)
+
+        def forward(self, labels, onehot):
+            return self.net(torch.cat([self.colours(labels[:, 0]), onehot], -1))
+
+    torch.manual_seed(0)
+    model = Table()
+    inputs = {"labels": "labels", "onehot": "onehot"}
+    adapted = rc.adapt(model, space, inputs=inputs)
+    found = rc.diagnose(adapted, space, None, [{"colour": "red", "size": 4.0}], parts=["outputs"], progress=False)
+    values = space.values(torch.arange(12))
+    expected = model(torch.cartesian_prod(torch.arange(3), torch.arange(4)), rc.encodings.OneHot(space)(values))
+    torch.testing.assert_close(torch.as_tensor(found["outputs"].arrays["output"]), expected)

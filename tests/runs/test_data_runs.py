@@ -6,7 +6,9 @@ import shutil
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from recombine.cli.app import app
 from recombine.core.datasets import dataset, files
 from recombine.core.errors import InputError
 from recombine.runs.config import RunConfig
@@ -173,3 +175,20 @@ def test_incomplete_data_go_the_whole_way(place, tmp_path):
     assert found["errors"].computed
     collected = collect([str(run.path)], runs=tmp_path / "runs")
     assert write_report(collected, tmp_path / "page.html").megabytes > 0
+
+
+def test_a_report_on_changed_data_shows_the_other_runs_or_nothing(place, tmp_path):
+    store, page = Store(tmp_path / "runs"), tmp_path / "page.html"
+    [changed] = store.train([RunConfig.parse(words(place))])
+    np.save(place / "images.npy", layouts.noise((24, 5, 5, 3), seed=1))
+    forget()
+    for what in (store.root, changed.path):
+        result = CliRunner().invoke(app, ["report", str(what), "--diagnose", "-o", str(page)])
+        assert result.exit_code == 2
+        assert "Restore the file" in result.output
+        assert not page.exists()
+    [whole] = store.train([RunConfig.parse(words(place))])
+    result = CliRunner().invoke(app, ["report", str(store.root), "--diagnose", "-o", str(page)])
+    assert result.exit_code == 0
+    assert f"Run {changed.id} is not in the explorer" in result.output
+    assert whole.id in page.read_text()

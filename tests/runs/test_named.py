@@ -144,3 +144,17 @@ def test_seeds_of_ones_own_module_come_from_a_factory(task, tmp_path):
     assert caught.value.key == "name"
     assert rc.load_run(ids[1], tmp_path).config.seed == 1
     assert json.loads((tmp_path / ids[0] / "run.json").read_text())["name"] == "both"
+
+
+def test_a_name_that_no_run_has_is_named_with_the_nearest(stored):
+    with pytest.raises(
+        InputError, match=r"named 'my owl' \(did you mean 'my own'\?\)\. Names there: my own\."
+    ) as caught:
+        rc.load_run("my owl", stored.path.parent)
+    assert caught.value.key == "name"
+
+
+def test_a_module_that_does_not_fit_is_refused_when_the_run_is_loaded(stored):
+    with pytest.raises(InputError, match="do not fit the module") as caught:
+        rc.load_run("my own", stored.path.parent, module=nn.Linear(3, 4))
+    assert caught.value.key == "module"

@@ -45,7 +45,14 @@ def dataset_of(images: Any, labels: Any, factors: Any, keep: Any, split: Any, **
     return dataset
 
 
-def as_factors(factors: FactorSpace | Mapping[str, Any]) -> dict[str, Factor]:
+def as_factors(factors: Any) -> dict[str, Factor]:
+    """The factors of a space or of a mapping name → values."""
+    if not isinstance(factors, FactorSpace | Mapping):
+        raise InputError(
+            "The factors of a file are a FactorSpace or a mapping name → values. Got "
+            f"{type(factors).__name__}. Names alone belong to the data: data={{'kind': 'arrays', …, 'names': […]}}.",
+            "factors",
+        )
     return dict((factors if isinstance(factors, FactorSpace) else FactorSpace(**factors)).factors)
 
 
@@ -56,6 +63,9 @@ def holdout_of(given: HoldoutLike, space: FactorSpace) -> Holdout:
         given: A hold-out; its configuration; a list of cells such as [{"colour": "red", "shape": "square"}]; a function
             of the space; a boolean array; None for the data set's own split.
         space: The factor space, which a user may only learn from the data.
+
+    Raises:
+        InputError: For anything else, or for an empty list.
     """
     if given is None:
         return HOLDOUTS.build({"kind": "data"}, space)
@@ -63,16 +73,31 @@ def holdout_of(given: HoldoutLike, space: FactorSpace) -> Holdout:
         return given
     if isinstance(given, Mapping):
         return HOLDOUTS.build(given, space)
+    if isinstance(given, list | tuple) and not given:
+        raise InputError(
+            "The list of held-out cells is empty. Name the combinations that are never trained on, for example "
+            f"holdout=[{_first_cell(space)}].",
+            "holdout",
+        )
     if isinstance(given, list | tuple) and all(isinstance(cell, Mapping) for cell in given):
         return HOLDOUTS.build({"kind": "cells", "cells": [dict(cell) for cell in given]}, space)
     if callable(given):
         return cast("Holdout", given(space))
-    if isinstance(given, np.ndarray | torch.Tensor | list):
+    if isinstance(given, np.ndarray | torch.Tensor | list | tuple):
         return mask(space, np.asarray(given))
     raise InputError(
         "A hold-out must be one of rc.holdouts, its configuration, a list of cells, a function of the space or an "
-        f"array over the grid. Got {given!r}."
+        f"array over the grid. Got {given!r}.",
+        "holdout",
     )
+
+
+def _first_cell(space: FactorSpace) -> dict[str, Any]:
+    """The first combination, as a user writes it."""
+    return {
+        name: factor.labels[0] if factor.categorical else float(factor.grid()[0])
+        for name, factor in space.factors.items()
+    }
 
 
 def encoding_of(given: EncodingLike, space: FactorSpace) -> Encoding:

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from recombine.core import holdouts
+from recombine.core.data_task import HoldoutLike, holdout_of
 from recombine.core.errors import InputError, Missing
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import Holdout
@@ -48,7 +48,7 @@ from recombine.diagnostics.model.sanity_notes import sanity_notes
 from recombine.diagnostics.model.truth import Truth, nearest_truth, truth_over_grid
 from recombine.diagnostics.part import PARTS, LayerPart, Need, chosen_parts
 from recombine.diagnostics.request import DiagnosisRequest, RequestOptions
-from recombine.diagnostics.verdict import verdict_of
+from recombine.diagnostics.verdict import Undecided, verdict_of
 from recombine.models.adapted import Key
 from recombine.scoring.scales import LOOKED_AT, check_scale
 
@@ -57,7 +57,7 @@ def diagnose(
     model: Model,
     space: FactorSpace,
     encode: Encode | str | None = None,
-    holdout: Holdout | Tensor | np.ndarray | None = None,
+    holdout: HoldoutLike | None = None,
     *,
     target: Any = None,
     output: Key | None = None,
@@ -74,8 +74,9 @@ def diagnose(
         encode: Factor values (cell, factor) → codes: a tensor, a tuple for a model of several arguments, or a mapping
             for keywords. Or a name: "labels" for integers (cell, factor), the index of each factor's value, or the
             kind of an encoding. None if the model takes the factor values themselves.
-        holdout: The combinations that were never trained on: a hold-out, or an array over the grid that is True where
-            held out. Without it, results that compare trained and unseen combinations are missing.
+        holdout: The combinations that were never trained on, as in `Task.from_arrays`: a hold-out, its configuration, a
+            list of cells, a function of the space, or an array over the grid that is True where held out. Without it,
+            results that compare trained and unseen combinations are missing.
         target: The truth: a scene (that of a data set with `several="nearest"` gives the picture nearest to the
             output), a function of factor values (cell, factor) → (cell, …), or an array of shape
             (cell, …) or (values of the first factor, of the second, …, …). Without it the parts that need it are
@@ -93,7 +94,7 @@ def diagnose(
     """
     request = replace(request or DiagnosisRequest(), **options)
     parts = chosen_parts(request)
-    split = holdout if holdout is None or isinstance(holdout, Holdout) else holdouts.mask(space, np.asarray(holdout))
+    split = None if holdout is None else holdout_of(holdout, space)
     _check_holdout(space, split, request)
     available = getattr(target, "available", None)
     if split is not None:
@@ -111,6 +112,8 @@ def diagnose(
             found |= compute_parts(parts, inputs, bar.advance)
             verdict = verdict_of_draws(found["draws"], verdict_of(found, split))
             notes += notes_on_draws(found["draws"])
+            if verdict.reason is Undecided.DIFFERENT_SCALES:
+                notes.append(_ranges(inputs))
     facts = {**_facts(inputs), **_how_to_show(target), "notes": notes}
     return Diagnosis(space, split, subject.names, found, verdict, facts)
 
@@ -227,6 +230,18 @@ def _activations(subject: Subject, request: DiagnosisRequest, *, inner: bool) ->
             "model",
         )
     return found
+
+
+def _ranges(inputs: DiagnosisInputs) -> str:
+    """The ranges of truth and outputs over the trained cells, for scales that differ."""
+    cells = inputs.split.id_cells
+    spans = []
+    for numbers in (inputs.known_truth.rows(cells), inputs.outputs[cells]):
+        spans.append(f"from {float(numbers.min()):.3g} to {float(numbers.max()):.3g}")
+    return (
+        f"on the trained combinations the truth ranges {spans[0]}, the outputs {spans[1]}. Bring both to the same "
+        "range first: for example, target=(target + 1) / 2 turns [−1, 1] into [0, 1]."
+    )
 
 
 def _how_to_show(target: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
     rc.adapt(vae.decode, output="sample")                      # returns a dataclass, dict or tuple
     rc.adapt(generator, noise=16)                              # generator(noise, code), with fixed noise
     rc.adapt(net, task, inputs="labels")                       # net(labels), integers (batch, factor)
+    rc.adapt(net, space, inputs="labels")                      # the same for rc.diagnose, which needs no task
     rc.adapt(net, task, inputs={"z": "noise", "y": "labels"}, noise=16)
     rc.adapt(net, inputs=lambda code: {"inputs_embeds": code})
 
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MethodType
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
@@ -24,6 +26,7 @@ from torch import Tensor, nn
 from recombine.core.encodings import OneHot
 from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
+from recombine.core.registry import nearest
 from recombine.core.seeds import generator
 from recombine.core.task import Task
 
@@ -37,7 +40,7 @@ FEWEST = 2  # smallest batch that a model must accept
 
 def adapt(
     model: nn.Module | Callable[..., Any],
-    task: Task | None = None,
+    task: Task | FactorSpace | None = None,
     *,
     inputs: Inputs | None = None,
     noise: int | Sequence[int] | None = None,
@@ -48,7 +51,8 @@ def adapt(
 
     Args:
         model: A module, or a method of one.
-        task: Needed for inputs other than the code and noise.
+        task: Needed for inputs other than the code and noise. For `rc.diagnose`, which knows the factor values of
+            every code, the factor space is enough.
         inputs: The inputs of the model, by name: "code", "noise", "labels" (integers that count the values of every
             factor from 0, (batch, factor)), "onehot", "values", or a factor's name for its labels (batch,). A tuple of
             names gives several arguments, a mapping gives keywords. `inputs` can also be a function of the code that
@@ -73,7 +77,7 @@ class Adapted(nn.Module):
     def __init__(
         self,
         model: nn.Module | Callable[..., Any],
-        task: Task | None = None,
+        task: Task | FactorSpace | None = None,
         *,
         inputs: Inputs | None = None,
         noise: int | Sequence[int] | None = None,
@@ -143,15 +147,26 @@ class Adapted(nn.Module):
             return code
         if name == NOISE:
             return self.noise(len(code), code)
-        [task] = self._task
-        assert task is not None
-        values = task.encoding.decode(code) if values is None else values
+        values = self._decoded(code) if values is None else values
         if name == VALUES:
             return values
+        space = _space_of(self._task[0])
+        assert space is not None
         if name == ONEHOT:
-            return OneHot(task.space)(values)
-        labels = labels_of(task.space, values)
-        return labels if name == LABELS else labels[:, task.space.names.index(name)]
+            return OneHot(space)(values)
+        labels = labels_of(space, values)
+        return labels if name == LABELS else labels[:, space.names.index(name)]
+
+    def _decoded(self, code: Tensor) -> Tensor:
+        """The factor values of codes."""
+        [task] = self._task
+        if not isinstance(task, Task):
+            raise InputError(
+                "The model was adapted with a factor space, from which codes cannot be decoded. Use it in rc.diagnose, "
+                "or pass the task: rc.adapt(model, task, …).",
+                "task",
+            )
+        return task.encoding.decode(code)
 
     def forward(self, code: Shaped[Tensor, "batch ..."]) -> Tensor:
         return selected(call(self.callable, self.arguments(code)), self.output)
@@ -258,7 +273,8 @@ def not_a_tensor(output: Any) -> str:
     """The message for an output that is not a tensor."""
     parts = [key for key, part in parts_of(output).items() if isinstance(part, Tensor)]
     if not parts:
-        return f"The model's output must be a tensor with one entry per code. Got {_kind(output)}."
+        fix = " Return torch.from_numpy(array)." if isinstance(output, np.ndarray) else ""
+        return f"The model's output must be a tensor with one entry per code. Got {_kind(output)}.{fix}"
     named = ", ".join(map(repr, parts[:MOST_NAMED]))
     return f"The model returned {_kind(output)} with the tensors {named}. Choose one, for example output={parts[0]!r}."
 
@@ -292,20 +308,28 @@ def _shape(noise: int | Sequence[int]) -> tuple[int, ...]:
     return shape
 
 
-def _checked_inputs(inputs: Inputs | None, noise: Any, task: Task | None) -> Inputs:
+def _space_of(task: Task | FactorSpace | None) -> FactorSpace | None:
+    return task.space if isinstance(task, Task) else task
+
+
+def _checked_inputs(inputs: Inputs | None, noise: Any, task: Task | FactorSpace | None) -> Inputs:
     if inputs is None:
         return CODE if noise is None else (NOISE, CODE)
     if callable(inputs):
         return inputs
     names = [inputs] if isinstance(inputs, str) else list(inputs.values() if isinstance(inputs, Mapping) else inputs)
-    factors = () if task is None else task.space.names
-    known = [CODE, NOISE, LABELS, ONEHOT, VALUES, *factors]
+    space = _space_of(task)
+    known = [CODE, NOISE, LABELS, ONEHOT, VALUES, *(() if space is None else space.names)]
     for name in names:
-        if name not in known and task is not None:
-            raise InputError(f"There is no input {name!r}. Inputs: {', '.join(known)}.", "inputs")
-        if name not in (CODE, NOISE) and task is None:
+        if name not in known:
+            more = "; with a task also the names of its factors" if space is None else ""
             raise InputError(
-                f"The input {name!r} is decoded from the task's code. Pass the task: rc.adapt(model, task, …).",
+                f"There is no input {name!r}{nearest(name, known)}. Inputs: {', '.join(known)}{more}.", "inputs"
+            )
+        if name not in (CODE, NOISE) and space is None:
+            raise InputError(
+                f"The input {name!r} is decoded from the task's code. Pass the task: rc.adapt(model, task, …); for "
+                "rc.diagnose the factor space is enough.",
                 "inputs",
             )
     if (NOISE in names) != (noise is not None):

@@ -79,6 +79,7 @@ class Collected:
     figures: dict[tuple[str, str], bytes] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     sources: dict[str, Path] = field(default_factory=dict)  # names of the folders and files that are shown
+    failed: list[str] = field(default_factory=list)  # why runs of stores have no diagnosis
 
     @property
     def empty(self) -> bool:
@@ -94,7 +95,8 @@ def collect(paths: Sequence[str | Path], *, runs: str | Path = "runs", diagnose:
         diagnose: Diagnose runs that have no diagnosis yet, or lack a part of it.
 
     Raises:
-        InputError: For a path without anything to show, or a requested run without a diagnosis.
+        InputError: For a path without anything to show, for a requested run without a diagnosis, or if no run could be
+            diagnosed with `diagnose`.
     """
     if not paths:
         raise InputError(f"There is nothing to report on. Give {ACCEPTED}.")
@@ -116,6 +118,9 @@ def collect(paths: Sequence[str | Path], *, runs: str | Path = "runs", diagnose:
             f"{_count(len(undiagnosed), 'run has', 'runs have')} no diagnosis yet. Run\n{commands}\n"
             "or repeat this command with --diagnose."
         )
+    if diagnose and found.failed and not found.models:
+        raise InputError("No run could be diagnosed.\n" + "\n".join(found.failed))
+    found.notes += found.failed
     if found.empty:
         why = "".join(f"\n  {note}" for note in found.notes)
         raise InputError(f"There is nothing to show in {', '.join(map(str, paths))}. Expected {ACCEPTED}.{why}")
@@ -199,7 +204,7 @@ def _look_through_store(found: Collected, store: Store, diagnose: bool) -> None:
         except StoreError as error:
             damaged[row.id] = str(error)
         except InputError as error:  # its data are elsewhere, or its plug-in is missing: the run itself is whole
-            found.notes.append(f"Run {row.id} is not in the explorer. {error}")
+            found.failed.append(f"Run {row.id} is not in the explorer. {error}")
     unfinished = sum(not row.status.finished and not row.status.damaged for row in rows)
     if unfinished:
         found.notes.append(f"{_count(unfinished, 'run', 'runs')} in {store.root} not finished, so not shown.")

@@ -24,6 +24,7 @@ from recombine.core import plugins
 from recombine.core.errors import DamagedError, InputError, StoreError
 from recombine.core.files import inside, read_plain
 from recombine.core.lock import Lock
+from recombine.core.registry import nearest
 from recombine.core.task import Task
 from recombine.runs import removal
 from recombine.runs.config import DEFAULTS, RunConfig
@@ -39,6 +40,8 @@ from recombine.runs.training import How, train_group
 from recombine.runs.writing import add_run, clear_way, write_run
 from recombine.training.checkpoint import discard, steps_done
 
+ID_PREFIX = re.compile(r"[0-9a-f]{1,16}")
+MOST_NAMED = 10  # names of runs in an error
 MOST_FILE = 2**33  # maximum bytes of a file that is sent to another machine
 
 
@@ -51,15 +54,26 @@ def load_run(
         name: See `Run.save`. If several seeds share a name, give the id.
         store: The folder of the store.
         module: An instance of the saved class, into which the weights are loaded. Without it, the run still has its
-            scores, history, outputs and diagnosis.
+            scores, history, outputs and diagnosis. A module that the weights do not fit is rejected.
         task: The task, if it has custom parts that cannot be built from a configuration.
     """
     where = Store(store)
-    found = [row.id for row in where.list() if name and row.name == name]
+    rows = where.list()
+    found = [row.id for row in rows if name and row.name == name]
     if len(found) > 1:
         raise InputError(f"{len(found)} runs are named {name!r}. Give one of their ids: {', '.join(found)}.", "name")
-    stored = where.load(found[0] if found else name)
-    return dataclasses.replace(stored, module=module, given_task=task)
+    if not found and not ID_PREFIX.fullmatch(name):
+        known = sorted({row.name for row in rows if row.name})
+        named = f"{', '.join(known[:MOST_NAMED]) or 'none'}{', …' * (len(known) > MOST_NAMED)}"
+        raise InputError(
+            f"No run in {where.root} is named {name!r}{nearest(name, known)}. Names there: {named}. "
+            f"`recombine runs list --out {where.root}` shows all runs.",
+            "name",
+        )
+    stored = dataclasses.replace(where.load(found[0] if found else name), module=module, given_task=task)
+    if module is not None and stored.has_own_class:
+        _ = stored.model  # loads the weights, so that a module they do not fit is rejected here
+    return stored
 
 
 class Store:
@@ -230,7 +244,7 @@ class Store:
 
     def resolve(self, run: str) -> str:
         """The full id of a run from a unique prefix. Raises for anything else."""
-        if not re.fullmatch(r"[0-9a-f]{1,16}", run):
+        if not ID_PREFIX.fullmatch(run):
             raise InputError(
                 f"The id of a run has up to 16 hexadecimal digits. Got {run!r}. `recombine runs list` shows the ids."
             )

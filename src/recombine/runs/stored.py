@@ -69,7 +69,7 @@ class StoredRun:
         """The trained model."""
         self.verified("model/config.json")
         weights = self.verified(WEIGHTS)
-        if self.config.decoder["kind"] != MODULE:
+        if not self.has_own_class:
             return load(weights.parent)
         if self.module is None:
             raise StoreError(
@@ -89,9 +89,14 @@ class StoredRun:
         return self.task.holdout if grid is None else holdout_of(grid, self.config.scene["factors"])
 
     @property
+    def has_own_class(self) -> bool:
+        """Whether the model is of a user-defined class, of which only the weights are stored."""
+        return self.config.decoder["kind"] == MODULE
+
+    @property
     def has_model(self) -> bool:
         """Whether the model can be built here."""
-        return self.config.decoder["kind"] != MODULE or self.module is not None
+        return not self.has_own_class or self.module is not None
 
     @property
     def described(self) -> dict[str, Any]:

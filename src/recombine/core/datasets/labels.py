@@ -16,7 +16,10 @@ Column = Shaped[np.ndarray, " picture"]
 Positions = Int[np.ndarray, " picture"]
 MOST_VALUES = 10_000  # that a factor found in labels may have
 NEAR = 1e-3  # grid steps: largest distance of a label from the value that it denotes
-NAMES_MISSING = "Name them: factors=['colour', 'shape'], or factors={'colour': ['red', 'green'], 'size': 4}."
+NAMES_MISSING = (
+    "Name them. In Python: factors=['colour', 'shape'] or factors={'colour': ['red', 'green'], 'size': 4}. On the "
+    "command line: names=[colour,shape] for recombine data, scene.data.names=[colour,shape] for a run."
+)
 
 
 def columns_of(labels: Any, names: Sequence[str] | None, *, named: bool = True) -> dict[str, Column]:
@@ -75,7 +78,11 @@ def _plain(column: Any, what: str) -> Column:
         return array
     if array.dtype.kind in "US":
         return array.astype(str)
-    raise InputError(f"{what} must be numbers or texts. Got entries of type {array.dtype}.")
+    strange = next((i for i, entry in enumerate(array) if not isinstance(entry, str | int | float | np.number)), None)
+    got = "both" if strange is None else f"{array[strange]!r} for picture {strange}"
+    raise InputError(
+        f"{what} must be all numbers or all texts. Got {got}. Correct the labels, or leave such pictures out."
+    )
 
 
 def placed(

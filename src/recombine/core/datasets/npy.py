@@ -56,6 +56,11 @@ def read_header(file: io.BufferedIOBase, what: str) -> ArrayHeader:
         shape, fortran, dtype = read(file, max_header_size=MOST_HEADER)
     except (ValueError, EOFError, zlib.error, zipfile.BadZipFile, SyntaxError) as error:
         raise InputError(f"{what} is not a NumPy array: {_first_line(error)}. {DAMAGED}") from error
+    if dtype.hasobject:
+        raise InputError(
+            f"{what} is a pickled object array, which is never loaded, because a pickle can run code. Save numbers: "
+            "np.unique(labels, return_inverse=True)[1] for labels; or save texts to a .csv file, labels=labels.csv."
+        )
     check_numbers(dtype, what)
     if any(size < 0 for size in shape):
         raise InputError(f"{what} declares the shape {shape}. {DAMAGED}")

@@ -63,7 +63,7 @@ class Source:
     config: dict[str, Any] = field(default_factory=dict, repr=False)  # what the reader was given
 
     def __post_init__(self) -> None:
-        if len(self.shape) < 2 or 0 in self.shape:
+        if not 2 <= len(self.shape) <= 4 or 0 in self.shape:
             raise InputError(
                 "Pictures must be an array of shape (picture, row, column), (picture, row, column, channel), "
                 f"(picture, channel, row, column) or (picture, number). Got {self.shape}."

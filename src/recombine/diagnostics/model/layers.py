@@ -36,8 +36,8 @@ from recombine.models.adapted import not_a_tensor
 
 IN, OUT = "in", "out"
 SEVERAL = (
-    " If the model takes several arguments, return a tuple; if it takes keywords, return a mapping. recombine.adapt "
-    "adds noise."
+    " If the model takes several arguments, return a tuple; if it takes keywords, return a mapping; if it takes one "
+    'dict, forward(batch), return {"batch": {…}}. recombine.adapt adds noise.'
 )
 MEMORY = 2**25  # bytes of activations in one pass: more is not faster, and exceeds the processor's cache
 MOST_CELLS = 1024

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from jaxtyping import Int, Shaped
 from torch import Tensor
 
+from recombine.diagnostics.model.codes import TensorEncode, TensorModel
 from recombine.diagnostics.model.layers import IN, OUT, Subject
 from recombine.diagnostics.model.observing import modules_reached
 from recombine.diagnostics.model.wrapping import hint_for_wrapped
@@ -41,7 +43,7 @@ def sanity_notes(subject: Subject, layers: Sequence[str] | None) -> list[str]:
     if not bool((again - together).abs().max() <= SAME * size):
         notes.append(
             "the model is stochastic. The same codes gave different outputs in a second call, so the results "
-            "describe a single draw. Diagnose the mean output, or fix the noise."
+            "describe a single draw. Use draws=8 to diagnose eight draws and their mean."
         )
     elif alone is None:
         notes.append(
@@ -50,10 +52,24 @@ def sanity_notes(subject: Subject, layers: Sequence[str] | None) -> list[str]:
         )
     elif not bool((alone - together).abs().max() <= SAME * size):
         notes.append(
-            "the model mixes codes. An output depends on the other codes in its batch (for example because of "
-            "BatchNorm in train mode, or noise drawn for every code), so the results depend on how cells are batched."
+            "the model draws different noise for every code, so the outputs of one draw also differ by their noise. "
+            "recombine.adapt(model, noise=…) passes the same noise to all codes of a draw."
+            if _draws_noise(subject, cells, SAME * size)
+            else "the model mixes codes. An output depends on the other codes in its batch (for example because of "
+            "BatchNorm in train mode), so the results depend on how cells are batched."
         )
     return notes
+
+
+def _draws_noise(subject: Subject, cells: Int[Tensor, " cell"], rounding: float) -> bool:
+    """Whether a model whose noise is fixed for a draw gives other outputs each time if it is not."""
+    model, encode = subject.model, subject.encode
+    if not isinstance(model, TensorModel) or not isinstance(encode, TensorEncode):
+        return False
+    free = replace(subject, model=replace(model, noise_seed=None), encode=replace(encode, noise_seed=None))
+    with torch.no_grad():
+        once, again = (free.output(free.values(cells)).double() for _ in range(2))
+    return not bool((again - once).abs().max() <= rounding)
 
 
 def _alone(subject: Subject, cells: Int[Tensor, " cell"], shape: tuple[int, ...]) -> Shaped[Tensor, "cell ..."] | None:

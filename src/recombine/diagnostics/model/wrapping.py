@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from recombine.diagnostics.model.codes import TensorModel
 from recombine.diagnostics.model.layers import Subject
 from recombine.diagnostics.model.observing import modules_reached
 from recombine.models.adapted import parts_of
@@ -17,7 +18,8 @@ from recombine.models.adapted import parts_of
 
 def hint_for_wrapped(subject: Subject) -> str | None:
     """The call that keeps the layers of the module that a function calls; None if the model is not such a function."""
-    function = subject.model
+    called = subject.model
+    function = called.model if isinstance(called, TensorModel) else called
     if not isinstance(function, FunctionType):
         return None
     reached = [module for module in modules_reached(function) if not isinstance(module, torch.jit.ScriptModule)]
@@ -25,7 +27,7 @@ def hint_for_wrapped(subject: Subject) -> str | None:
         return None
     with torch.no_grad(), _outermost_calls(reached) as calls:
         code = subject.code(subject.values(subject.some_cells(2))).clone()
-        out = function(code)
+        out = called(code)
     start = "the model is a function, which hides the layers of the module it calls. "
     if len(calls) != 1:
         return start + (

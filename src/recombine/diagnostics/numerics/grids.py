@@ -59,7 +59,7 @@ def check_finite(
             cell = cells[start + int((~block.isfinite()).any(0).nonzero()[0])]
             raise InputError(
                 f"The {what} contain NaN or infinite numbers, first in cell {int(cell)} ({space.label(cell)}). "
-                "Check the model at this cell, or make such cells unavailable."
+                f"Check the {what} of this cell, or make such cells unavailable."
             )
 
 

@@ -202,7 +202,16 @@ def _true_log_volume(inputs: DiagnosisInputs, method: str) -> Float[np.ndarray, 
                 Missing.NOT_DIFFERENTIABLE,
                 f"the target is known only on the grid, so it has no derivative. {USE_DIFFERENCES}",
             )
-        found = metric_tensor_exact(truth.function, inputs.space, layers=OUT, available=inputs.available)
+        try:
+            found = metric_tensor_exact(truth.function, inputs.space, layers=OUT, available=inputs.available)
+        except NotComputable as error:
+            if error.state is not Missing.NOT_DIFFERENTIABLE:
+                raise
+            raise NotComputable(
+                Missing.NOT_DIFFERENTIABLE,
+                "the target function has no derivative: by every factor it is 0 at every cell. It is detached, "
+                f"rounded, constant, or computed outside torch (NumPy, .tolist(), .item()). {USE_DIFFERENCES}",
+            ) from error
     else:
         looked = _Looked(truth)
         found = metric_tensor_finite_difference(looked, inputs.space, layers=OUT, available=inputs.available)
