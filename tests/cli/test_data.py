@@ -9,7 +9,9 @@ import torch
 from typer.testing import CliRunner
 
 from recombine.cli.app import app
+from recombine.core.data_task import dataset_of
 from recombine.core.datasets import open_dataset
+from recombine.plotting.contact_sheet import contact_sheet
 from tests.core.datasets import layouts
 
 pytestmark = pytest.mark.quick
@@ -116,3 +118,11 @@ def test_pickled_labels_are_refused_with_what_to_save(called):
     told = " ".join(called("show", "pickled.npz", code=2).output.split())
     assert "pickled object array, which is never loaded" in told
     assert "return_inverse=True" in told
+
+
+def test_a_missing_combination_is_hatched():
+    labels = np.array([[0, 0], [0, 1], [1, 1], [2, 0], [2, 1]])
+    dataset = dataset_of(np.zeros((5, 3, 3), np.uint8), labels, ["x", "y"], None, None)
+    figure = contact_sheet(dataset)
+    hatched = [sum(patch.get_hatch() is not None for patch in ax.patches) for ax in figure.axes]
+    assert hatched == [0, 1]  # the middle picture is (1, 1), and (1, 0) does not exist

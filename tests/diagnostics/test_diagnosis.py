@@ -14,6 +14,7 @@ from torch import nn
 import recombine as rc
 from recombine.core.errors import InputError, Missing, StoreError
 from recombine.diagnostics.diagnosis import Diagnosis
+from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.model import truth
 from recombine.diagnostics.numerics.geometry import metric_tensor_exact
 from recombine.diagnostics.numerics.kernels import gram_matrices
@@ -601,3 +602,10 @@ def test_scales_that_differ_are_noted_with_both_ranges():
     found = rc.diagnose(half, SPACE, None, HOLE, target=SCENE, parts="superposition", progress=False)
     assert found.verdict.reason == "different scales"
     assert any(re.search(r"truth ranges from \S+ to 1, the outputs from 0.5 to 1\.", note) for note in found.notes)
+
+
+def test_equal_reasons_of_missing_results_share_a_line(model):
+    found = rc.diagnose(model, SPACE, CODE, HOLE, parts=["outputs"], progress=False)
+    for part in ("errors", "kernels"):
+        found.parts[part] = PartResult.absent(part, Missing.FAILED, "one reason")
+    assert "  errors; kernels: one reason" in str(found).splitlines()

@@ -177,3 +177,13 @@ def test_mixing_within_a_batch_is_noted_for_several_draws_too():
 
     model = rc.adapt(Mixing(), noise=TRUTH.shape[1:])
     assert any("mixes codes" in note for note in diagnosed(model, draws=2).notes)
+
+
+def test_the_figure_needs_no_other_part_and_its_bar_begins_at_zero(right):
+    assert not right["outputs"].computed
+    np.testing.assert_allclose(right["draws"].arrays["pictures/truth"], TRUTH[right["draws"].arrays["pictures/cells"]])
+    still = diagnosed(rc.adapt(Right(0.0), noise=TRUTH.shape[1:]), draws=2)
+    for found in (right, still):
+        left, pictures = found.plot("draws").subfigs
+        assert {ax.get_ylabel().split("\n")[0] for ax in pictures.axes} >= {"truth", "first draw", "mean", "deviation"}
+        assert left.axes[0].images[0].get_clim()[0] == 0

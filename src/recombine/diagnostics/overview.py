@@ -56,11 +56,12 @@ def _numbers(diagnosis: Diagnosis) -> list[str]:
 
 
 def _gaps(diagnosis: Diagnosis) -> list[str]:
-    return [
-        f"{name}: {why.reason}" if what == name else f"{name}, {what}: {why.reason}"
-        for name, missing in diagnosis.missing.items()
-        for what, why in missing.items()
-    ]
+    """A line for each reason, with all results that are missing for it."""
+    by_reason: dict[str, list[str]] = {}
+    for name, missing in diagnosis.missing.items():
+        for what, why in missing.items():
+            by_reason.setdefault(why.reason, []).append(name if what == name else f"{name}, {what}")
+    return [f"{'; '.join(names)}: {reason}" for reason, names in by_reason.items()]
 
 
 def as_text(diagnosis: Diagnosis) -> str:

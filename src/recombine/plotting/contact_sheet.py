@@ -7,10 +7,11 @@ import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from recombine.core.datasets import Dataset
 from recombine.core.images import image_axes, is_colour
-from recombine.plotting.style import new_figure
+from recombine.plotting.style import HATCH, new_figure
 
 MOST = 10  # maximum number of shown values of a factor
 GAP = 1  # pixels between pictures
@@ -20,7 +21,7 @@ def contact_sheet(dataset: Dataset) -> Figure:
     """Draw one row per factor with pictures over its values; the other factors are fixed at those of the middle
     picture.
 
-    A value without a picture is left white.
+    A value without a picture is hatched.
     """
     middle = torch.from_numpy(dataset.positions[len(dataset) // 2].astype(np.int64))
     factors = dataset.space.factors
@@ -57,6 +58,9 @@ def _show_row(ax: Axes, tiles: list[np.ndarray | None], labels: list[str], name:
     for i, tile in enumerate(tiles):
         if tile is not None:
             sheet[:, i * (columns + GAP) : i * (columns + GAP) + columns] = tile
+        else:
+            corner = (i * (columns + GAP) - 0.5, -0.5)
+            ax.add_patch(Rectangle(corner, columns, rows, facecolor="none", edgecolor=HATCH, hatch="////", linewidth=0))
     ax.imshow(sheet.clip(0, 1), interpolation="nearest", aspect="equal" if rows > 1 else "auto")
     ax.set_xticks([i * (columns + GAP) + (columns - 1) / 2 for i in range(len(tiles))], labels, fontsize=7)
     ax.set_yticks([])

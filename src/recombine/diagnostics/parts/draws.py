@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -44,7 +44,8 @@ class Draws(Part):
     """Mean and spread of the outputs over several draws of the model's noise, and the verdict on each draw.
 
     Arrays: `mean` and `deviation`, (cell, …): mean and standard deviation over the draws; `spread`, (cell,): mean
-    variance over the draws. NaN where a cell does not exist. The fact `verdicts` holds the verdicts in full.
+    variance over the draws. NaN where a cell does not exist. `pictures/cells`, `pictures/output` (the first draw) and
+    `pictures/truth` are those of a few unseen cells. The fact `verdicts` holds the verdicts in full.
     """
 
     name = "draws"
@@ -108,7 +109,13 @@ class Draws(Part):
         gone = torch.from_numpy(~inputs.available)
         for array in arrays.values():
             array[gone] = torch.nan
-        return PartResult(self.name, tables, {k: a.float().numpy() for k, a in arrays.items()}, facts, missing)
+        cells = _shown_cells(inputs.available, inputs.masks.get("ood", inputs.available))
+        arrays["pictures/cells"], arrays["pictures/output"] = torch.from_numpy(cells), outputs[cells]
+        if inputs.truth is not None:
+            rows = inputs.truth.rows(torch.from_numpy(cells))
+            arrays["pictures/truth"] = rows.reshape(len(cells), *outputs.shape[1:])
+        found = {k: a.numpy() if a.dtype == torch.int64 else a.float().numpy() for k, a in arrays.items()}
+        return PartResult(self.name, tables, found, facts, missing)
 
     def summary(self, result: PartResult) -> str:
         found = verdicts_of(result)
@@ -122,13 +129,11 @@ class Draws(Part):
     def plot(self, result: PartResult, diagnosis: Diagnosis) -> Figure:
         """The spread over the plane; for a few unseen cells the truth, one draw, the mean and the deviation."""
         mean, deviation = result.arrays["mean"], result.arrays["deviation"]
-        exist = np.flatnonzero(~np.isnan(mean).reshape(len(mean), -1).all(1))
-        held = diagnosis.held_out[exist]
-        unseen = exist[held] if held.any() else exist
-        cells = np.unique(unseen[np.linspace(0, len(unseen) - 1, MOST_SHOWN).astype(int)])
-        of_one = diagnosis["outputs"].arrays if diagnosis["outputs"].computed else {}
-        shown = {"truth": of_one.get("truth"), "first draw": of_one.get("output"), "mean": mean}
-        shown = {name: array[cells] for name, array in shown.items() if array is not None}
+        exist = np.asarray(~np.isnan(mean).reshape(len(mean), -1).all(1))
+        cells = _shown_cells(exist, diagnosis.held_out)  # also those of `pictures`
+        pictures = {"truth": "pictures/truth", "first draw": "pictures/output"}
+        shown = {name: result.arrays[key] for name, key in pictures.items() if key in result.arrays}
+        shown["mean"] = mean[cells]
         tone = tone_of(np.concatenate(list(shown.values())), diagnosis.facts["value_range"])
         most = float(deviation[cells].max())
         figure = new_figure(4.4 + 1.3 * len(cells), max(3.8, 1.35 * (len(shown) + 1) + 0.6))
@@ -136,7 +141,8 @@ class Draws(Part):
         left, right = halves
         ax = left.subplots()
         spread = result.arrays["spread"].reshape(diagnosis.space.shape)
-        picture = map_over_grid(diagnosis, spread, ax, cmap="magma", vmin=0)
+        highest = 1.0 if result.facts[NO_SPREAD] else None
+        picture = map_over_grid(diagnosis, spread, ax, cmap="magma", vmin=0, vmax=highest)
         others = ", ".join(diagnosis.space.names[2:])
         label = f"variance over {result.facts['draws']} draws" + (f", mean over {others}" if others else "")
         left.colorbar(picture, ax=ax, label=label, shrink=0.7)
@@ -152,6 +158,12 @@ class Draws(Part):
         found = verdicts_of(result)
         figure.suptitle("" if found is None else found.told, fontsize=9)
         return figure
+
+
+def _shown_cells(exist: Bool[np.ndarray, " cell"], held: Bool[np.ndarray, " cell"]) -> Int[np.ndarray, " shown"]:
+    """A few unseen cells, spread over all of them; trained ones if none is unseen."""
+    unseen = np.flatnonzero(exist & held if (exist & held).any() else exist)
+    return np.unique(unseen[np.linspace(0, len(unseen) - 1, MOST_SHOWN).astype(int)])
 
 
 def _is_judged(inputs: DiagnosisInputs) -> bool:

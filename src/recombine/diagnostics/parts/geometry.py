@@ -146,7 +146,10 @@ class GeometryPart(Part):
                 PageMap(
                     "factorization",
                     np.stack(scores),
-                    about="1: the factors move the activation in orthogonal directions",
+                    about="1: the factors move the activation in orthogonal directions"
+                    if len(result.facts["factors"]) > 1
+                    else "not defined: it compares two factors with derivatives, and this space has "
+                    f"only {result.facts['factors'][0]}",
                     limits=(0.5, 1.0),
                 ),
             ),
