@@ -76,7 +76,9 @@ def test_the_plane_by_class(page, found):
     shown = pixels(page, "#plane canvas")
     for cell, name in rows.items():
         assert tuple(shown[cell % 9, cell // 9]) == COLOURS[name]
-    key = page.locator("#class-key > span").all_inner_texts()
+    assert tuple(shown[0, 0]) == (0xF3, 0xEF, 0xE4)
+    *key, trained = page.locator("#class-key > span").all_inner_texts()
+    assert trained == "trained on"
     assert [re.sub(r" [\d.]+ %$", "", text) for text in key] == [CellClass(n).meaning for n in ("right", "sum")]
     shares = [float(text.split()[-2]) for text in key]
     assert shares == [pytest.approx(100 * list(rows.values()).count(n) / 9, abs=1) for n in ("right", "sum")]
@@ -103,6 +105,24 @@ def test_memories_are_marked_by_weight_and_shown(page, found):
     shown = pixels(page, "#memories figure:nth-of-type(2) canvas")[..., 0]
     np.testing.assert_allclose(shown, grey(best, arrays["truth"]), atol=8)
     assert CellClass.SUM.meaning in page.locator("#memories .note").first.inner_text()
+
+
+def test_marks_leave_the_cells_and_the_outline_visible(page):
+    fills = page.locator("#plane .memory").evaluate_all("all => all.map(c => getComputedStyle(c).fill)")
+    assert set(fills) == {"none"}
+    box = page.locator("#plane .marker").first.evaluate("m => ['x', 'y', 'width'].map(n => Number(m.getAttribute(n)))")
+    assert 3 < box[0] < 3.3  # inside the cell, whose border is the outline of the hold-out
+    assert 5 < box[1] < 5.3
+    assert 0.4 < box[2] < 1
+
+
+def test_the_verdict_and_every_value_of_a_small_axis_are_shown(page, found):
+    verdict = page.locator("#verdicts p").first
+    assert verdict.is_visible()
+    assert found.verdict.sentence in verdict.inner_text()
+    for side in ("x", "y"):
+        ticks = page.locator(f".plane .axis-{side} span:not(.axis-name)").all_inner_texts()
+        assert ticks == [str(i) for i in range(9)]
 
 
 def test_a_trained_cell_has_no_memories(page):

@@ -31,6 +31,7 @@ from recombine.report.verdicts import verdicts_over_seeds
 MODELS = 5
 TRUSTED = "recombine"  # name of the script's Trusted Types policy
 MAX_MB = 20.0
+TRAINED = "#f3efe4"  # colour of trained cells where unseen ones are coloured by their class
 MAPS = {"magma": "magma", "viridis": "viridis", "cividis": "cividis", "difference": "RdBu_r", "grey": "gray"}
 SHARED = (
     "base",
@@ -124,7 +125,7 @@ def _built(
         "embedded": embedded,
         "notes": notes,
         "maps": _colour_maps(),
-        "colours": {"series": PAGE_COLOURS, "classes": CLASS_COLOURS},
+        "colours": {"series": PAGE_COLOURS, "classes": CLASS_COLOURS, "trained": TRAINED},
         "groups": _titled([group_json(group, blobs, most) for group in groups]),
         "left_out": [part for part, items in most.items() if not items],
         "over_seeds": [

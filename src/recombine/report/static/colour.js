@@ -17,12 +17,13 @@ function colourMap(name) {
 const classColour = (i) => DATA.colours.classes[i % DATA.colours.classes.length];
 const colourOf = (i) => DATA.colours.series[i % DATA.colours.series.length];
 
-function classMap(count) {
-  return Uint32Array.from({ length: count }, (_, i) => {
-    const value = parseInt(classColour(i).slice(1), 16);
-    return (255 << 24) | ((value & 255) << 16) | (value & 0xff00) | (value >> 16);
-  });
+// A colour #rrggbb as a pixel of a canvas.
+function asPixel(colour) {
+  const value = parseInt(colour.slice(1), 16);
+  return ((255 << 24) | ((value & 255) << 16) | (value & 0xff00) | (value >> 16)) >>> 0;
 }
+
+const classMap = (count) => Uint32Array.from({ length: count }, (_, i) => asPixel(classColour(i)));
 
 // The colour of a share 0 … 1 of a map.
 function shade(map, share) {

@@ -60,6 +60,8 @@ function outlinePath({ width, height, cells }, held) {
 // The shape of a box before anything is drawn in it, so that nothing moves later.
 const keepRatio = (box, width, height) => box.style.setProperty("--ratio", String(clamp(width / height, 0.5, 8)));
 
+const INSET = 4; // pixels between the border of the picked cell and its marker
+
 // A map over the plane: canvas for the colours, SVG for outline and picked cell. Picks where `pick` is given.
 function makeMap(label, { pick = false } = {}) {
   const canvas = el("canvas", { "aria-hidden": "true" });
@@ -81,9 +83,11 @@ function makeMap(label, { pick = false } = {}) {
   );
   if (pick) addPicking(root);
 
-  function draw(values, map, low, high) {
+  // Cells without a value have the colour `nothing`.
+  function draw(values, map, low, high, nothing = NOTHING) {
     const plane = slice(theGroup());
-    paint(canvas, plane.width, plane.height, (i) => shade(map, (values[i] - low) / (high - low)));
+    const colour = (i) => (Number.isNaN(values[i]) ? nothing : shade(map, (values[i] - low) / (high - low)));
+    paint(canvas, plane.width, plane.height, colour);
     frame(plane);
   }
 
@@ -96,7 +100,9 @@ function makeMap(label, { pick = false } = {}) {
     hatch.setAttribute("d", hatchPath(plane, theGroup().loaded.gone));
     const x = state.at[state.axes[0]];
     const y = theGroup().factors.length < 2 ? 0 : state.at[state.axes[1]];
-    for (const marker of markers) fill(marker, { x, y: height - 1 - y, width: 1, height: 1 }, []);
+    const inset = Math.min(0.25, (INSET * width) / (root.clientWidth || 20 * width)); // so that the outline stays visible
+    const box = { x: x + inset, y: height - 1 - y + inset, width: 1 - 2 * inset, height: 1 - 2 * inset };
+    for (const marker of markers) fill(marker, box, []);
   }
 
   // Circles on some cells, larger where the weight is; dashed where the cell lies in another slice.
@@ -106,13 +112,17 @@ function makeMap(label, { pick = false } = {}) {
     const here = new Set(cells);
     const most = Math.max(...parts.map(({ weight }) => weight));
     marks.replaceChildren(
-      ...parts.map(({ cell, weight }) => {
+      ...parts.flatMap(({ cell, weight }) => {
         const at = positions(group, cell);
         const x = at[state.axes[0]];
         const y = group.factors.length < 2 ? 0 : at[state.axes[1]];
         const r = 0.14 + 0.3 * Math.sqrt(weight / most);
         const seen = here.has(cell) ? "" : " elsewhere";
-        return svg("circle", { class: `memory${seen}`, cx: x + 0.5, cy: height - y - 0.5, r, "data-cell": cell });
+        const circle = { cx: x + 0.5, cy: height - y - 0.5, r };
+        return [
+          svg("circle", { class: "memory-under", ...circle }),
+          svg("circle", { class: `memory${seen}`, ...circle, "data-cell": cell }),
+        ];
       }),
     );
   }
@@ -196,13 +206,18 @@ const placeText = (group, at) =>
   group.factors.map((factor, i) => `${factor.name} = ${valueOf(factor, at[i])}`).join(", ");
 const positions = (group, cell) => strides(group).map((stride, i) => Math.floor(cell / stride) % group.factors[i].size);
 
-// Ticks and names along the sides of a map.
+// Ticks and names along the sides of a map: every value where there is room, otherwise five.
+const MOST_TICKS = 10;
+const MOST_LETTERS = 40; // along the lower side
 function axes() {
   const along = el("div", { class: "axis-x" });
   const up = el("div", { class: "axis-y" });
   function draw(group) {
     const side = (node, factor, place) => {
-      const ticks = [...new Set([0, 1, 2, 3, 4].map((i) => Math.round((i * (factor.size - 1)) / 4)))];
+      const places = Array.from({ length: factor.size }, (_, i) => i);
+      const letters = places.reduce((sum, t) => sum + String(valueOf(factor, t)).length + 2, 0);
+      const fit = factor.size <= MOST_TICKS && (place === "bottom" || letters <= MOST_LETTERS);
+      const ticks = fit ? places : [...new Set([0, 1, 2, 3, 4].map((i) => Math.round((i * (factor.size - 1)) / 4)))];
       node.replaceChildren(
         ...ticks.map((t) =>
           el(

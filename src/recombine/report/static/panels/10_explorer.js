@@ -1,5 +1,8 @@
 // The explorer: pick a cell of the factor plane and see the truth, what each model makes of it, and why.
-const SIDES = (group) => [`${sumText(group)}: mean codes`, "mean of training outputs that share a value"];
+const SIDES = (group) => [
+  `outputs for mean codes: ${sumText(group)}`,
+  "mean of the model's outputs for trained combinations that share a value",
+];
 
 // D(x, ȳ) + D(x̄, y) for these factors; in words where their names are longer than a letter.
 function sumText(group) {
@@ -47,13 +50,13 @@ function buildExplorer(main) {
   const readout = el("div", { class: "readout" });
   const sideChoice = el("div", { class: "controls" });
   const grid = el("div", { class: "compare" });
-  const verdicts = el("div");
+  const verdicts = el("div", { class: "body", id: "verdicts" });
   const memories = memoriesPanel();
   right.body.append(
     readout,
     el("div", { class: "scroller" }, grid),
     sideChoice,
-    el("details", {}, el("summary", {}, "Verdicts"), verdicts),
+    verdicts,
   );
   section.append(
     controls,
@@ -202,7 +205,7 @@ function buildExplorer(main) {
       ...cells.models.map((c) => c.difference.figure),
       legend(
         "superposition",
-        el("span", { "data-text": true }, "the sum of training pictures, at its best scale"),
+        el("span", { "data-text": true }, "chosen below, at its best scale; it is made of the model's own outputs"),
       ),
       ...cells.models.map((c) => c.sum.figure),
     );
@@ -240,7 +243,7 @@ function buildExplorer(main) {
     const { log, classes } = model.landscapes[name];
     if (classes) {
       const numbersHere = Float64Array.from(order, (cell) => numbers.at(cell));
-      plane.draw(numbersHere, classMap(classes.length), 0, classes.length - 1);
+      plane.draw(numbersHere, classMap(classes.length), 0, classes.length - 1, asPixel(DATA.colours.trained));
       bar.append(classKey(group, model, name), landscapeNote(model, name));
       return;
     }
@@ -351,15 +354,19 @@ function classKey(group, model, name) {
     "div",
     { class: "legend", id: "class-key" },
     occurring.map((i) =>
-      el(
-        "span",
-        {},
-        svg("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, svg("rect", { width: 10, height: 10, fill: classColour(i) })),
-        el("span", { "data-text": true }, `${model.landscapes[name].classes[i]} ${number((100 * (own.get(i) ?? 0)) / total, 2)} %`),
-      ),
+      keyEntry(classColour(i), `${model.landscapes[name].classes[i]} ${number((100 * (own.get(i) ?? 0)) / total, 2)} %`),
     ),
+    keyEntry(DATA.colours.trained, "trained on"),
   );
 }
+
+const keyEntry = (colour, text) =>
+  el(
+    "span",
+    {},
+    svg("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, svg("rect", { width: 10, height: 10, fill: colour })),
+    el("span", { "data-text": true }, text),
+  );
 
 function marksText(group, parts) {
   if (!parts.length) return "";
