@@ -22,8 +22,10 @@ def pixels(page, selector):
 
 
 def plane_point(page, x, y, width=8, height=7, selector="#plane"):
-    """Where a cell of the plane is on the screen."""
-    box = page.locator(selector).bounding_box()
+    """Where a cell of the plane is on the screen, once the page has stopped moving it."""
+    plane = page.locator(selector)
+    plane.element_handle().wait_for_element_state("stable")
+    box = plane.bounding_box()
     return box["x"] + (x + 0.5) / width * box["width"], box["y"] + (height - 1 - y + 0.5) / height * box["height"]
 
 
