@@ -12,7 +12,7 @@ demo: $(READY)
 reproduce: $(READY)
 	$(BIN)/recombine reproduce all --profile quick --out reproduction
 
-# At most six minutes on two cores. `.venv/bin/pytest -m quick` answers in about one.
+# About seven minutes on two cores (six are the aim). `.venv/bin/pytest -m quick` answers in about one.
 test: lint
 	$(BIN)/python -m tools.ensure_browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
