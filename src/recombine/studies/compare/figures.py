@@ -17,9 +17,9 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def heat_map(rows: Rows) -> Figure:
-    """Share of unseen cells that are correct, remedy × (scene, split).
+    """Heat map of the share of correct unseen cells, with one row per remedy and one column per (scene, split).
 
-    A dash marks remedies that were left out, a cross remedies whose runs failed.
+    A dash marks a remedy that was left out. A cross marks a remedy whose runs failed.
     """
     shares = means(rows, "right")
     failed = {(row["remedy"], row["scene"], row["split"]) for row in rows if row["status"] == Status.FAILED}
@@ -47,7 +47,7 @@ def heat_map(rows: Rows) -> Figure:
 
 
 def errors(rows: Rows) -> Figure:
-    """OOD error against ID error, with a marker per remedy and a panel per split. They are equal on the diagonal."""
+    """Scatter plot of OOD error against ID error, with one marker per remedy and one panel per split."""
     done = [row for row in rows if row["status"] == Status.DONE and row["id_error"] and row["ood_error"]]
     splits = list(dict.fromkeys(row["split"] for row in rows))
     names = list(dict.fromkeys(row["remedy"] for row in rows))
@@ -70,7 +70,7 @@ def errors(rows: Rows) -> Figure:
 
 
 def cost(rows: Rows) -> Figure:
-    """Benefit against cost: mean share of correct unseen cells over training time, with a point per remedy."""
+    """Scatter plot of the mean share of correct unseen cells against training time, with one point per remedy."""
     figure = new_figure(6.0, 3.8)
     axes = figure.subplots()
     for i, name in enumerate(dict.fromkeys(row["remedy"] for row in rows)):

@@ -22,8 +22,8 @@ from recombine.studies.compare.remedy import REMEDIES, Remedy
 from recombine.studies.compare.suite import SPLITS, Budget, Suite
 
 WIDEST = 4096
-INNER_SEED = 1  # of the inner hold-out of trials
-RELEASED_SEED = 2  # of the held-out cells that a remedy trains on as well
+INNER_SEED = 1  # seed of the inner hold-out of trials
+RELEASED_SEED = 2  # seed of the held-out cells that a remedy also trains on
 
 
 class Status(StrEnum):
@@ -94,7 +94,7 @@ def _entry(remedy: Remedy, scene: str, split: str, suite: Suite) -> Entry:
     except Exception as error:
         if remedy.name not in REMEDIES.origin:
             raise
-        told = f"{type(error).__name__}: {error}"  # a bug of a plug-in costs its own combinations only
+        told = f"{type(error).__name__}: {error}"  # an error in a plug-in affects only its own combinations
         return Entry(remedy, scene, split, status=Status.FAILED, reason=told)
 
 
@@ -162,7 +162,7 @@ def sized(remedy: Remedy, scene: Scene, budget: Budget) -> dict[str, Any]:
 
 
 def _told(remedy: Remedy, scene: Scene) -> dict[str, Any]:
-    """The settings that inform a remedy about the scene's objects."""
+    """The decoder settings that describe the scene's objects to a remedy."""
     slots = slots_of(scene)
     if slots is None:
         return {}

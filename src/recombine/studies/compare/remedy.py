@@ -41,13 +41,13 @@ class Remedy:
         trials: Settings to try, by group; the same number for every remedy.
         width: The decoder's setting that is adjusted to meet the parameter budget. None if the size follows from the
             definition, which puts the remedy into the block of remedies with their own budget.
-        multiple: What that setting must be divisible by.
+        multiple: The setting must be divisible by this number.
         slotted: Whether the decoder is given the factors of each object (setting `slots`), if the scene declares them.
         counted: Whether the decoder is given the number of objects (setting `terms`), if the scene declares it.
         parameters, steps: Multiples of the common budget. Values other than 1 put the remedy into the other block.
-        control: The remedy with the same extra to compare with.
-        extra: Whether it trains on more than the ID pictures.
-        released: Share of the held-out cells that it trains on as well, drawn at random. Results are on the others.
+        control: The control remedy, which receives the same extra data or budget.
+        extra: Whether it trains on more than the ID images.
+        released: Share of the held-out cells that it also trains on, drawn at random. Results use the other cells.
         suites: The suites that it belongs to.
         order: Position in tables.
     """
@@ -87,7 +87,7 @@ REMEDIES = Catalogue[Remedy]("remedy", "recombine.studies.compare.remedies")
 
 
 def add_in_order(first: int, remedies: Sequence[Remedy]) -> None:
-    """Add several remedies, which stand one after the other in tables from position `first` on."""
+    """Add several remedies at consecutive positions in tables, starting at `first`."""
     for order, remedy in enumerate(remedies, first):
         REMEDIES.add(remedy.name, replace(remedy, order=order))
 

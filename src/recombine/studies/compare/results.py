@@ -85,7 +85,7 @@ def row_of(
 
 
 def _judged(run: StoredRun) -> dict[str, Any] | None:
-    """The stored verdict of a run; None if there is none of its weights."""
+    """The stored verdict of a run; None if no verdict is stored for its current weights."""
     try:
         verdict = run.load_diagnosis(partial=True).verdict.to_json()
     except StoreError:
@@ -99,9 +99,10 @@ def _judged(run: StoredRun) -> dict[str, Any] | None:
 
 
 def _constant(run: StoredRun) -> dict[str, Any] | None:
-    """A row without correct unseen cells if the model gives the same output for every code, which cannot be diagnosed.
+    """The row of a model that gives the same output for every code: none of its unseen cells is correct.
 
-    None for any other model. Such runs count: leaving them out would favour a remedy that is hard to train.
+    Such models cannot be diagnosed. They still count, because leaving them out would favour remedies that are hard to
+    train. Returns None for any other model.
     """
     task, cells = run.task, torch.arange(len(run.holdout.space))
     with torch.no_grad():

@@ -38,7 +38,7 @@ Train = Callable[[Sequence[RunConfig], Store, DiagnosisRequest | None], dict[str
 
 @dataclass(frozen=True)
 class Plan:
-    """What a comparison would do.
+    """The plan of a comparison.
 
     Attributes:
         entries: Every remedy on every scene and split, including those left out.
@@ -96,7 +96,7 @@ class Comparison:
 
 
 def plan(suite: Suite, out: Path, *, workers: int, budget: float = 60.0) -> Plan:
-    """What `compare` would do. Writes nothing. Steps of each kind of run are measured for up to `budget` seconds."""
+    """Plan a comparison. Writes nothing. Measures steps of each kind of run for up to `budget` seconds in total."""
     store, found = Store(Path(out) / "runs"), entries(suite)
     used = [entry for entry in found if entry.status is None]
     trials = [config for entry in used for config in entry.trials]
@@ -112,7 +112,7 @@ def plan(suite: Suite, out: Path, *, workers: int, budget: float = 60.0) -> Plan
 def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None] = lambda text: None) -> Comparison:
     """Train what is missing, select settings, and write rows, tables and figures."""
     out, store = Path(out), Store(Path(out) / "runs")
-    inside(out, "figures")  # raises now, not after the training, if it is a link
+    inside(out, "figures")  # raises before the training if it is a link
     found = entries(suite)
     used = [entry for entry in found if entry.status is None]
     say(f"{len(used)} of {len(found)} combinations of remedy, scene and split are compared; the others are skipped.")

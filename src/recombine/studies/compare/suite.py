@@ -21,7 +21,7 @@ class Budget:
     Attributes:
         parameters: Number of parameters of the decoder, within `tolerance`.
         steps: Number of training steps.
-        batch: Pictures per step.
+        batch: Images per step.
         trial_steps: Number of training steps of a trial.
         inner: Share of the cells that a trial holds out to select settings.
     """
@@ -134,7 +134,7 @@ SPLITS: dict[str, Callable[[FactorSpace], dict[str, Any]]] = {
     "comb": lambda space: {"kind": "comb"},
     "diagonal": lambda space: {"kind": "diagonal"},
     "connected": lambda space: {"kind": "connected"},
-    "range": _range,  # recombination to range: the upper halves of the first two factors are never seen together
+    "range": _range,  # recombination to range: no training cell lies in the upper half of both first factors
 }
 
 
@@ -151,7 +151,10 @@ def chosen(
     splits: Sequence[str] = (),
     seeds: int | None = None,
 ) -> Suite:
-    """A part of a suite, or further remedies and splits in it. Arguments that are not given leave it unchanged."""
+    """Select remedies, scenes, splits and a number of seeds for a suite. Omitted arguments leave it unchanged.
+
+    Remedies and splits need not belong to the suite; scenes must.
+    """
     for remedy in remedies:
         REMEDIES[remedy]
     return replace(

@@ -1,1 +1,1 @@
-"""What all studies share: profiles, claims, verdicts and the output folder."""
+"""Code shared by all studies: profiles, claims, verdicts and the output folder."""

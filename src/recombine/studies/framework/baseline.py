@@ -26,26 +26,29 @@ REMEDY = [  # shared by the studies of forced rendering by data
     "decoder.width=32",
     "training.kind=recommended",
 ]
-PAPER_RECIPE = ("training.kind=paper",)  # replaces it in the paper profile: batch size 32, constant learning rate 1e-3
+PAPER_RECIPE = ("training.kind=paper",)  # used instead in the paper profile: batch size 32, constant learning rate 1e-3
 
 
 def square(side: int) -> list[str]:
-    """An N × N plane."""
+    """Overrides for an N × N factor grid."""
     return [f"scene.factors.x={side}", f"scene.factors.y={side}"]
 
 
 def centre(side: int) -> list[str]:
-    """Hold out the centre: 6 … 22 at N = 28, in proportion at other sides."""
+    """Overrides that hold out the centre: values 6 to 22 at N = 28, scaled in proportion for other N."""
     return ["holdout.kind=centre", f"holdout.lo={round(6 * side / 28)}", f"holdout.hi={round(22 * side / 28)}"]
 
 
 def corner(side: int) -> list[str]:
-    """Hold out the corner: from 12 on at N = 32, in proportion at other sides."""
+    """Overrides that hold out the corner: values from 12 at N = 32, scaled in proportion for other N."""
     return ["holdout.kind=corner", f"holdout.threshold={round(12 * side / 32)}"]
 
 
 def scattered(side: int, held_out: int) -> list[str]:
-    """Hold out cells scattered over the plane, the same for all seeds, so that every pixel is lit in training."""
+    """Overrides that hold out cells scattered over the grid, so that every pixel is lit in training.
+
+    All seeds hold out the same cells.
+    """
     return ["holdout.kind=random", f"holdout.fraction={held_out / side**2!r}", "holdout.seed=0"]
 
 
@@ -66,8 +69,10 @@ def inner_cnn(profile: Profile, code: str, depth: int, seed: int) -> RunConfig:
 def two_widths(
     profile: Profile, seeds: Sequence[int], depths: Sequence[int], checked: Sequence[int]
 ) -> dict[tuple[int, str, int, int], RunConfig]:
-    """Map (width, code, depth, seed) to CNNs for the analysis of layers, and some seeds of the checked depths at the
-    profile's full width."""
+    """Map (width, code, depth, seed) to CNNs for the analysis of layers.
+
+    The first `check_seeds` seeds of the `checked` depths are also included at the profile's full width.
+    """
     narrow = {
         (profile.inner_width, code, depth, seed): inner_cnn(profile, code, depth, seed)
         for code in TWO_CODES
@@ -96,7 +101,7 @@ def published_mlp(profile: Profile, code: str, depth: int, seed: int) -> RunConf
 
 
 def mlp(profile: Profile, code: str, depth: int, seed: int, epochs: int) -> RunConfig:
-    """An MLP trained for this many epochs: the same width for all codes, `recommended` with batches of 32."""
+    """An MLP trained for `epochs` epochs with the `recommended` recipe, batches of 32 and one width for all codes."""
     decoder = ["decoder.kind=mlp", f"decoder.depth={depth}", f"decoder.width={profile.mlp_width}"]
     recipe = ["training.kind=recommended", "training.batch=32", f"training.epochs={epochs}"]
     return _run(profile, code, "centre", [*decoder, *recipe], seed)

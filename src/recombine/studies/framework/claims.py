@@ -1,6 +1,6 @@
 """Claims of the paper: parts with statistics, thresholds and directions, written down before the runs.
 
-`edition_1` and `edition_2` contain the two tables of claims, and `verdicts` compares numbers with them.
+`edition_1` and `edition_2` contain the two tables of claims, and `verdicts` compares measured numbers with them.
 docs/statistics.md shows both tables with their reasons; a test keeps the page and the tables in sync.
 """
 
@@ -16,7 +16,7 @@ Direction = Literal["above", "below", "within"]
 class Test(StrEnum):
     """The test of a part over seeds."""
 
-    __test__ = False  # not a test case
+    __test__ = False  # tells pytest that this class is not a test case
 
     MEAN = "mean"  # Student's t test of the mean
     MEDIAN = "median"  # exact sign test of the median, for numbers with outlier seeds
@@ -30,11 +30,11 @@ class ClaimPart:
     Attributes:
         name: Name of the part, unique within its claim.
         statistic: Description of the number.
-        direction: The side on which it must lie.
+        direction: The side of the threshold on which the number must lie.
         threshold: The threshold; two numbers for "within".
         why: The reason for this threshold.
         test: The test over seeds.
-        decides: Whether the claim depends on it. Other parts are reported beside the claim, with their own verdicts.
+        decides: Whether the claim depends on this part. Other parts are reported with their own verdicts.
         learnt: Whether only networks that have learnt their training examples count.
     """
 

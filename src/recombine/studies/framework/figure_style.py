@@ -1,4 +1,4 @@
-"""What the figures of all studies share: colours, labels, curves over seeds and pictures of cells."""
+"""Figure elements shared by all studies: colours, labels, curves over seeds and images of cells."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BRIGHTNESS = "brightness 0 … 1 shown as its square root"
 
 
 def seeds_note(seeds: Iterable[int]) -> str:
-    """ "3 seeds"."""
+    """The number of distinct seeds as text, such as "3 seeds"."""
     count = len(set(seeds))
     return f"{count} {'seed' if count == 1 else 'seeds'}"
 
@@ -37,7 +37,7 @@ def task_of(config: Mapping[str, Any]) -> Task:
 
 
 def spread_cells(holdout: Holdout, ood: int, trained: int = 0) -> Int[Tensor, " cell"]:
-    """Select some ID cells, then some OOD cells, spread evenly over both."""
+    """Select `trained` ID cells followed by `ood` OOD cells, each spread evenly over their split."""
     return torch.cat([_evenly(holdout.id_cells, trained), _evenly(holdout.ood_cells, ood)])
 
 
@@ -69,7 +69,7 @@ def over_seeds(
 
 
 def shades(count: int) -> list[str]:
-    """Colours of an ordered series, from dark to light."""
+    """`count` colours for an ordered series, from dark to light."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
@@ -94,9 +94,9 @@ def picture_rows(
     size: float = 1.1,
     row_0: Literal["bottom", "top"] = "bottom",
 ) -> Figure:
-    """One row of images per entry, with the same cells in every column; held-out cells have a red frame.
+    """Draw one row of images per entry of `lines`. A column shows the same cell in every row.
 
-    A remark on how brightness is shown is appended to the note.
+    Held-out cells have a red frame. The note below the figure also states how brightness is mapped.
     """
     from recombine.plotting.images import show_output
     from recombine.plotting.style import new_figure

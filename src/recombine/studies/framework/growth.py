@@ -5,8 +5,8 @@ The threshold T of seed s at side N follows
     log T = α + β · log N + a_s + ε,   a_s ~ Normal(0, τ²),   ε ~ Normal(0, σ²)
 
 A search only finds that T lies in (below, reached], or that it was not reached within the budget, (below, ∞). Both
-enter the likelihood as the probability of the interval, with a_s integrated out numerically. Leaving out searches that
-did not reach it, or taking `reached` for T, would bias β.
+enter the likelihood as the probability of the interval, with a_s integrated out numerically. Dropping the
+searches that did not reach the threshold, or using `reached` as T, would bias β.
 
     fit = fit_growth([Observation(16, 0, 48, 64), Observation(32, 0, 240, math.inf), …])
     fit.exponent, fit.interval(), fit.p_above(2.5)

@@ -1,12 +1,13 @@
 """Tests over seeds, their correction for several parts, and the number of seeds they need.
 
-Every test compares one number per seed with a threshold and answers two questions: is it above, and is it below? Both
-tests are one-sided. A part of a claim is decided if one of them is significant at `ALPHA` after Holm's correction.
+Every test compares one number per seed with a threshold and returns two one-sided p-values: one for lying above the
+threshold and one for lying below it. A part of a claim is decided if one of them is significant at `ALPHA` after Holm's
+correction.
 
     mean_test([0.3, 0.4, 0.35], threshold=0.1)       # Student's t
     sign_test([0.3, 0.4, 0.35], threshold=0.1)       # exact, of the median
     holm([0.001, 0.02, 0.4])                         # adjusted p-values
-    seeds_needed(mean=0.3, sd=0.2, threshold=0.1)    # for a power of 0.8
+    seeds_needed(distance=0.2, sd=0.2)               # for a power of 0.8
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Tested:
 
 
 def mean_test(values: Sequence[float], threshold: float, level: float = 1 - 2 * ALPHA) -> Tested:
-    """Student's t test of the mean over seeds. Equal values count as exactly known."""
+    """Student's t test of the mean over seeds. If all values are equal, the p-values are 0 or 1."""
     from scipy.stats import t
 
     estimate, low, high = mean_interval(values, level)
@@ -70,7 +71,7 @@ def mean_interval(values: Sequence[float], level: float = 1 - 2 * ALPHA) -> tupl
 
 
 def sign_test(values: Sequence[float], threshold: float) -> Tested:
-    """Exact sign test of the median over seeds. An outlier seed counts once, however far out it lies.
+    """Exact sign test of the median over seeds. It ignores the size of differences, so it is robust to outliers.
 
     Seeds exactly at the threshold count for neither side.
     """
@@ -89,14 +90,14 @@ def sign_test(values: Sequence[float], threshold: float) -> Tested:
 def median_interval(values: Sequence[float], level: float = 1 - 2 * ALPHA) -> tuple[float, float]:
     """Interval of the median: the narrowest pair of order statistics that covers it with probability `level` or more.
 
-    With five seeds or fewer no pair does; then the smallest and the largest value are returned.
+    With five seeds or fewer, no pair reaches this probability, and the smallest and largest values are returned.
     """
     from scipy.stats import binom
 
     ordered, count = sorted(values), len(values)
     if count < 2:
         return math.nan, math.nan
-    inner = int(binom.ppf((1 - level) / 2, count, 0.5))  # maximum number of values below the interval
+    inner = int(binom.ppf((1 - level) / 2, count, 0.5))  # largest number of values below the interval
     while inner > 0 and 1 - 2 * float(binom.cdf(inner - 1, count, 0.5)) < level:
         inner -= 1
     inner = max(inner, 1)

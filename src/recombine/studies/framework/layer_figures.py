@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FLAT = 0.05  # a map whose log₁₀ dv varies less than this is drawn uniform, so rounding errors form no pattern
+FLAT = 0.05  # maps whose log₁₀ dv varies by less are drawn uniformly, so that rounding errors form no pattern
 
 
 def curves(

@@ -56,23 +56,23 @@ def until_learnt(runs: Runs, lengths: Sequence[Any], config: Callable[[Any], Run
 
 
 def longer(config: RunConfig, times: int) -> RunConfig:
-    """The same run, trained for so many times as many epochs, or steps where the recipe counts steps."""
+    """The same run with `times` as many epochs, or steps if the recipe counts steps."""
     length = "steps" if config.training["steps"] is not None else "epochs"
     return RunConfig.parse([f"training.{length}={times * config.training[length]}"], config.to_dict())
 
 
 def ladders(runs: Runs, wanted: Mapping[Any, RunConfig], lengths: Sequence[int]) -> dict[Any, list[RunConfig]]:
-    """Label → runs of growing length, up to the first one that has learnt or is not finished yet."""
+    """Map labels to ladders: runs of growing length, up to the first one that has learnt or is not finished yet."""
     return {label: until_learnt(runs, lengths, partial(longer, config)) for label, config in wanted.items()}
 
 
 def all_lengths(ladders: Mapping[Any, Sequence[RunConfig]]) -> list[RunConfig]:
-    """All runs of some ladders."""
+    """The runs of all ladders as one list."""
     return [config for ladder in ladders.values() for config in ladder]
 
 
 def last_steps(ladders: Mapping[Any, Sequence[RunConfig]]) -> dict[Any, RunConfig]:
-    """Label → the longest run of its ladder."""
+    """Map labels to the longest run of their ladder."""
     return {label: ladder[-1] for label, ladder in ladders.items()}
 
 

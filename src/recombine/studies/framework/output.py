@@ -33,27 +33,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMAT = "recombine-reproduce-2"
-EDITION = 2  # of the statistics; rows of another edition are not mixed with these
+EDITION = 2  # edition of the statistics; rows of different editions are not mixed
 DPI = 110
-MOST_NAME = 40  # characters of a claim's name
+MOST_NAME = 40  # maximum number of characters of a claim's name
 
 
 class Output:
     """An output folder.
 
     Args:
-        root: The folder; created when something is written.
+        root: The folder. It is created on the first write.
         profile: Name of the profile. A folder with results of another profile is rejected.
 
     Raises:
-        InputError: If it is a file, or contains something other than a reproduction with this profile.
+        InputError: If `root` is a file, or contains anything other than a reproduction with this profile.
     """
 
     def __init__(self, root: Path, profile: str) -> None:
         self.root, self.profile = Path(root), profile
         self.store = Store(self.root / "runs")
         for name in ("tables", "arrays", "figures"):
-            self._at(name)  # raises now, not after the training, if it is a link
+            self._at(name)  # raises before the training if it is a link
         try:
             if self.root.exists() and not self.root.is_dir():
                 raise InputError(f"{self.root} is a file, but --out must be a folder. Choose another --out.")
@@ -102,7 +102,7 @@ class Output:
         write_json(main, {"format": FORMAT, **self._of(study, runs, seeds), "part": entry, "files": digests})
 
     def saved(self, study: Study, runs: Mapping[str, str], seeds: Iterable[int]) -> PartResult | None:
-        """A study's saved rows if they belong to these runs. None otherwise, also if a file was changed."""
+        """A study's saved rows; None if they belong to other runs or if a file was changed."""
         try:
             content = read_plain_json(self._sidecar(study.key))
             wanted = self._of(study, runs, seeds)
@@ -113,7 +113,7 @@ class Output:
             return None
 
     def load(self, key: str, *, arrays: bool = True) -> PartResult:
-        """A study's saved rows of any runs. Raises if they are missing or were changed.
+        """A study's saved rows, whichever runs they belong to. Raises if they are missing or were changed.
 
         Without `arrays`, only the tables are read, which is all that verdicts need.
         """

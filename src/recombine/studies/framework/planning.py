@@ -25,14 +25,15 @@ Batch = Sequence[RunConfig]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study would train.
+    """The runs that a study would train.
 
     Attributes:
         runs: Number of declared runs that no earlier study of the plan has.
         finished: How many of them are finished.
         search: Approximate number of further runs that a search would request.
         seconds: Estimated time of the remaining training in one process.
-        seconds_on_workers: The same on the workers of this machine.
+        seconds_on_workers: The same with all workers of this machine.
+        to_train: The declared runs that are not finished.
     """
 
     study: str
@@ -48,7 +49,7 @@ class Plan:
 def plan(
     words: Iterable[str], profile: Profile, out: Path, seeds: int | None = None, *, workers: int = 1
 ) -> list[Plan]:
-    """What `reproduce` would train, and about how long that takes. Writes nothing."""
+    """Plan a reproduction: the runs that `reproduce` would train and an estimate of the time. Writes nothing."""
     output = Output(out, profile.name)
     seen: set[RunConfig] = set()
     found: list[tuple[Study, list[RunConfig], list[RunConfig], list[RunConfig]]] = []

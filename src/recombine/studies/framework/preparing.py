@@ -53,7 +53,7 @@ class Preparation:
     _engine: KeptEngine | None = field(default=None, init=False)
 
     def runs_of(self, study: Study, profile: Profile, seeds: Sequence[int]) -> Runs:
-        """All runs of a study with the diagnoses it reads, including the runs it requests on the way."""
+        """All runs of a study with the diagnoses it reads, including the runs that its searches request."""
         runs = Runs(self.store)
         asked: set[RunConfig] = set()
         wanted = study.configs(profile, seeds)

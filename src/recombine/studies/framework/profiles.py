@@ -18,7 +18,7 @@ from recombine.core.registry import nearest
 from recombine.studies.framework.inference import MOST_SEEDS
 
 T = TypeVar("T")
-FIRST_SEED = 100  # smaller ones belong to the pilot
+FIRST_SEED = 100  # the pilot used smaller seeds
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,20 @@ class Profile:
     Attributes:
         name: Name of the profile.
         purpose: What the profile is for.
-        seeds: Number of seeds of studies that name no other: 100, 101, …, which no earlier run used.
-        side: N.
+        seeds: Default number of seeds of a study. The seeds are 100, 101, …, which no earlier run used.
+        side: Side N of the N × N factor grid.
         width: Channels of the CNNs.
         inner_width: Channels of the CNNs that are analysed layer by layer, which may be smaller.
-        check_seeds: How many seeds of these are also trained at `width`, to check whether the width matters.
+        check_seeds: Number of seeds for which these CNNs are also trained at `width`, to check whether width matters.
         depths: Depths of the CNNs.
         mlp_depths: Depths of the MLPs.
         mlp_width, mlp_ramp_width: Units per layer of MLPs with population codes and with the ramp code.
         recipe: Training settings of CNNs on bumps.
-        ramp_recipe: The same with the ramp code, which takes longer to learn.
+        ramp_recipe: The same for the ramp code, which takes longer to learn.
         inner_recipe, inner_ramp_recipe: The same for CNNs of `inner_width`.
         mlp_recipe: The same for MLPs as published.
-        mlp_epochs: For every code, the epochs to try, in this order, until an MLP has learnt its training pairs.
-        lengths: How many times as long a CNN is trained, in this order, until it has learnt its training pairs.
+        mlp_epochs: Maps codes to numbers of epochs, tried in order until an MLP has learnt its training pairs.
+        lengths: Multiples of a CNN's training length, tried in order until it has learnt its training pairs.
         digits: Images of the digits 0 … 9 for the study of rotation, packed as in a configuration; by default those of
             the package.
     """
@@ -74,7 +74,7 @@ class Profile:
 
     @property
     def standard_depth(self) -> int:
-        """The depth of studies that use a single one: 4, or the next available one."""
+        """The depth of studies that use a single depth: 4, or the available depth closest to it."""
         return min(self.depths, key=lambda depth: abs(depth - 4))
 
 
@@ -176,9 +176,9 @@ def first_seeds(number: int) -> list[int]:
 
 
 def with_digits(profile: Profile, folder: Path) -> Profile:
-    """The profile with a user's digits: the first of each class in a folder of IDX files.
+    """The profile with the user's digits: the first image of each class in a folder of IDX files.
 
-    If they equal those of the package, nothing changes and no run is trained again.
+    If they equal the digits of the package, the profile is returned unchanged, so no run is trained again.
     """
     from recombine.core.scenes.mnist import first_of_each_class, packaged_digits
     from recombine.core.scenes.rotated_digit import packed

@@ -42,7 +42,7 @@ class Report:
         seconds: Time per study, including training.
         total_seconds: Time of the whole call.
         failed: Maps failed runs and studies to the reason.
-        lacking: Maps studies to what the folder lacks of the whole profile.
+        lacking: Maps studies to the part of the whole profile that is missing from the folder.
     """
 
     out: Path
@@ -79,7 +79,7 @@ def reproduce(
     """Reproduce results and give verdicts.
 
     Args:
-        words: Results ("R5"), claims ("C7"), names of studies, or "all".
+        words: Results ("R5"), claims ("C7"), study names, or "all".
         profile: The size of the reproduction.
         out: The output folder.
         seeds: Number of seeds; by default the profile's.
@@ -119,7 +119,7 @@ def reproduce(
 
 
 def lacking(output: Output, profile: Profile) -> dict[str, str]:
-    """What the folder lacks of the whole profile: maps studies to their state. Empty if the folder is complete."""
+    """Map incomplete studies to the number of seeds they have. Empty if the folder holds the whole profile."""
     there = {key: len(output.seeds_of(key)) for key in output.studies()}
     found = {}
     for key, study in discover().items():
@@ -130,10 +130,13 @@ def lacking(output: Output, profile: Profile) -> dict[str, str]:
 
 
 def check_training_code(calls: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse to add to runs that were trained by code with different numerical results.
+    """Refuse to add runs to a folder whose runs were trained by code with different numerical results.
+
+    Args:
+        calls: All calls on the folder. The last one is about to start.
 
     Raises:
-        StoreError: If a call that trained runs had another `training_code` than the last one, which is about to start.
+        StoreError: If an earlier call trained runs with a `training_code` that differs from that of the last call.
     """
     now = calls[-1]["training_code"]
     others = [call for call in calls[:-1] if call["trained"] and call.get("training_code", now) != now]
@@ -176,7 +179,7 @@ def _study(
 def _rows(
     study: Study, output: Output, profile: Profile, seeds: Sequence[int], preparation: Preparation
 ) -> tuple[PartResult, dict[str, str]]:
-    """A study's rows, and the reasons of failed runs. Saved rows of the same runs are reused."""
+    """A study's rows, and the reasons why runs failed. Saved rows of the same runs are reused."""
     store = output.store
     preparation.reopen_damaged(study.configs(profile, seeds))
     runs = Runs(store)
@@ -192,12 +195,12 @@ def _rows(
 
 
 def reasons(missing: Mapping[str, Absence]) -> dict[str, str]:
-    """Map what is missing to the explanations for people."""
+    """Map missing items to human-readable reasons."""
     return {what: why.reason for what, why in missing.items()}
 
 
 def listed(reasons: Mapping[str, str]) -> str:
-    """Format missing parts and reasons as one line."""
+    """Format a mapping of names to reasons as one line."""
     return "; ".join(f"{name}: {why}" for name, why in reasons.items())
 
 
@@ -210,7 +213,7 @@ def judged(
     rows = []
     for claim in study.claims:
         second = judge(edition_2.CLAIMS[claim], effects, seeds, reason, failure).to_json()
-        before = edition_1.CLAIMS.get(claim)  # claims that were added later are not in it
+        before = edition_1.CLAIMS.get(claim)  # the first edition lacks claims that were added later
         found = None if before is None else judge_by_intervals(before, first, seeds, reason, failure).to_json()
         rows.append({**second, "edition": EDITION, "first_edition": found})
     return rows

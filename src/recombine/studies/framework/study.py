@@ -1,7 +1,7 @@
 """The definition of a study. Built-in studies are the modules of `paper` and `side` that have a `STUDY`.
 
     STUDY = Study(
-        key="superpositions", title="OOD outputs against sums of remembered ones", results=("R2",), claims=("C2",),
+        key="superpositions", title="OOD outputs against sums of training outputs", results=("R2",), claims=("C2",),
         version=1, wanted=…, request=…, rows=…, plot=…, effects=…,
     )
 
@@ -40,12 +40,12 @@ FirstEffects = Mapping[str, Mapping[int, float]]  # part of a claim ("C7.varianc
 
 
 class Runs:
-    """The finished runs of a study. Runs that failed are None.
+    """The finished runs of a study. `get` returns None for runs that failed.
 
     Args:
         store: Store of the runs.
         failed: Maps ids of runs that could not be trained to the reason.
-        undiagnosed: Maps ids of finished runs whose diagnosis failed to the reason, a message of the sweep.
+        undiagnosed: Maps ids of finished runs whose diagnosis failed to the reason that the sweep reported.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class Runs:
         self.store, self.failed, self.undiagnosed = store, dict(failed or {}), dict(undiagnosed or {})
 
     def get(self, config: RunConfig) -> StoredRun | None:
-        """The run of a configuration, or None. It is read again each time, so that nothing accumulates in memory.
+        """The run of a configuration, or None. Every call reads the run from disk, so runs do not accumulate in memory.
 
-        A run that cannot be read counts as missing: a search then requests it, and it is trained again.
+        A run that cannot be read counts as missing, so a search requests it and it is trained again.
         """
         if config.hash in self.failed or not self.store.is_finished(config):
             return None
@@ -66,7 +66,7 @@ class Runs:
             return None
 
     def labelled(self, wanted: Mapping[Any, RunConfig]) -> Iterator[tuple[Any, StoredRun]]:
-        """(label, run) of all finished runs."""
+        """Iterate over (label, run) of all finished runs."""
         for label, config in wanted.items():
             run = self.get(config)
             if run is not None:
@@ -87,7 +87,7 @@ class Runs:
 def record_undiagnosed(part: PartResult, what: str) -> Iterator[None]:
     """Skip a run that cannot be diagnosed (such as a network whose units all died), and record it with the reason.
 
-    This counts as a failure, unlike the entries of `part.missing`: a search that ends without a number is a result.
+    Such a run counts as a failure. Entries of `part.missing` do not: a search that ends without a number is a result.
     """
     try:
         yield
@@ -101,7 +101,7 @@ def undiagnosed(part: PartResult) -> dict[str, Absence]:
 
 
 def nothing_more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
-    """For studies that declare all of their runs beforehand."""
+    """Default of `Study.more`: the study declares all of its runs in `wanted`."""
     return []
 
 
@@ -114,20 +114,21 @@ class Study:
         title: One-line description.
         results: The results of the paper that it reproduces, such as "R4".
         claims: The claims that it decides, such as "C4". Each claim is decided by one study. Side results decide none.
-        version: Incremented when rows change their meaning, so that saved ones are computed again.
+        version: Incremented when the meaning of the rows changes, so that saved rows are computed again.
         wanted: (profile, seeds) → the runs it needs, as a list or by label.
         request: The diagnosis it reads for each run, or (profile, run) → that diagnosis; None if it reads only scores.
-        seeds: Maps profiles to its number of seeds, where its claims need another number than the profile's
-            (docs/statistics-power.md).
+        seeds: Maps profiles to the study's number of seeds, if its claims need a number other than the profile's
+            default (docs/statistics-power.md).
         rows: (runs, profile, seeds) → a part named like the study: tables, arrays and facts. Failed runs are absent;
             runs that cannot be diagnosed are skipped with `record_undiagnosed`.
         plot: Saved rows → figures by name, such as "R05_factorization". It must not need runs, and must work if some
             runs failed. It is not called if all failed.
         effects: Saved rows → evidence for the parts of its claims, second edition.
         first_effects: The same for the first edition: part of a claim → seed → number.
-        more: (profile, seeds, runs) → all further runs that the finished ones require. It is called again until there
-            are no new ones (searches).
-        more_expected: (profile, seeds) → runs similar to those that `more` will request, about as many; for estimates.
+        more: (profile, seeds, runs) → all further runs that are required given the finished ones. Searches use it: it
+            is called again until it returns no new runs.
+        more_expected: (profile, seeds) → about as many runs as `more` will request, and similar to them. Used to
+            estimate the training time.
     """
 
     key: str
@@ -149,16 +150,16 @@ class Study:
         assert re.fullmatch(r"[a-z][a-z_]*", self.key), self.key
 
     def configs(self, profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
-        """The runs that it needs."""
+        """The configurations of the runs that the study declares in `wanted`."""
         found = self.wanted(profile, seeds)
         return list(found.values() if isinstance(found, Mapping) else found)
 
     def request_for(self, profile: Profile, config: RunConfig) -> DiagnosisRequest | None:
-        """The diagnosis that it reads for a run; None if it reads only scores."""
+        """The diagnosis that the study reads for a run; None if it reads only scores."""
         return self.request(profile, config) if callable(self.request) else self.request
 
     def seeds_in(self, profile: Profile, number: int | None = None) -> list[int]:
-        """Its seeds in a profile, or the given number of them.
+        """The study's seeds in a profile. `number` overrides how many there are.
 
         Raises:
             InputError: If the number is less than 1.
@@ -167,7 +168,7 @@ class Study:
 
 
 class StudyCatalogue(Catalogue[Study]):
-    """The studies of plug-ins. Names of built-in studies are taken."""
+    """The studies of plug-ins. They cannot use the name of a built-in study."""
 
     def has(self, kind: str) -> bool:
         return kind in built_in() or super().has(kind)

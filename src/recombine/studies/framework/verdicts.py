@@ -81,7 +81,7 @@ class PartVerdict:
 
     @property
     def margin(self) -> float:
-        """Distance of the estimate beyond the threshold, in half widths of the interval; −∞ if it is unknown."""
+        """Distance of the estimate beyond the threshold, in half-widths of the interval; −∞ if it is unknown."""
         if self.reason or not math.isfinite(self.estimate) or math.isnan(self.low):
             return -math.inf
         threshold = self.part.threshold

@@ -1,4 +1,4 @@
-"""R1: where decoders with four encodings fail under two hold-outs, and what they draw there. Decides C1."""
+"""R1: error landscapes and outputs of decoders with four encodings under two hold-outs. Decides C1."""
 
 from __future__ import annotations
 

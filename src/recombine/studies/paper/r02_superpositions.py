@@ -1,4 +1,7 @@
-"""R2: is the output for an unseen pair a sum of training outputs? Both sides of the test, two codes. Decides C2."""
+"""R2: tests whether outputs for unseen pairs are sums of training outputs, for four codes. Decides C2.
+
+The *output side* of the test adds training outputs. The *input side* uses the outputs of mean codes.
+"""
 
 from __future__ import annotations
 
@@ -68,13 +71,13 @@ def _add_histograms(found: PartResult, code: str, tests: PartResult) -> None:
 
 
 def _add_pictures(found: PartResult, code: str, diagnosis: Diagnosis) -> None:
-    """Add pictures of both sides, without subtracting the mean. The input side uses the outputs of mean codes."""
+    """Add pictures of both sides, without subtracting the mean."""
     part = diagnosis["superposition"]
     pictures = part.by_layer("pictures")
     for name in ("cells", "truth", "output", "superposition", "parts"):
         found.arrays[f"{name}/{code}/output"] = pictures[name]
     alone = part.by_layer("mean codes")
-    if not alone:  # the mean of ramp codes is just another position
+    if not alone:  # the mean of ramp codes is itself the code of another position
         return
     cells = pictures["cells"]
     where = diagnosis.space.coordinates(torch.from_numpy(cells)).numpy()

@@ -1,4 +1,4 @@
-"""R3 and R11: which training outputs do unseen outputs resemble, and does K_bin predict them? Decides C3."""
+"""R3 and R11: the similarity of outputs for unseen pairs to training outputs, compared with K_bin. Decides C3."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
                 found.facts["n_id"][code] = kernels.facts["n_id"]
                 found.arrays[f"cells/{code}"] = kernels.arrays["cells"]
                 for name, matrix in kernels.by_layer("gram").items():
-                    found.arrays[f"gram/{code}/{name}"] = matrix.astype(np.float16)  # for pictures
+                    found.arrays[f"gram/{code}/{name}"] = matrix.astype(np.float16)  # used only in figures
     return found
 
 

@@ -1,6 +1,7 @@
 """R8: the outputs for unseen pairs after training on all stripes and m bumps. Decides C9 and C10.
 
-This is forced rendering by data (Liang et al. 2025, Sec. 5). All numbers of bumps get the same number of steps.
+This is forced rendering by data (Liang et al. 2025, Sec. 5). Runs with different
+numbers of bumps are trained for the same number of steps.
 """
 
 from __future__ import annotations

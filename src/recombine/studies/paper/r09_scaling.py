@@ -87,7 +87,7 @@ def middle_quarter(side: int) -> list[str]:
     return ["holdout.kind=side", "holdout.fraction=0.25"]
 
 
-HeldOut = Callable[[int], list[str]]  # N → overrides of the hold-out
+HeldOut = Callable[[int], list[str]]  # maps N to overrides of the hold-out
 
 
 def searches(

@@ -71,7 +71,7 @@ def _ladders(runs: Runs, profile: Profile, seeds: Sequence[int]) -> dict[Label, 
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
-    """All runs that are known beforehand, and the first step of every ladder."""
+    """All runs that are known beforehand, and the first run of every ladder."""
     first = [
         mlp(profile, code, depth, seed, profile.mlp_epochs[code][0])
         for code in TWO_CODES
@@ -82,12 +82,12 @@ def wanted(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
 
 
 def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
-    """All required steps of the ladders."""
+    """All runs of the ladders that are required so far."""
     return all_lengths(_ladders(runs, profile, seeds))
 
 
 def more_expected(profile: Profile, seeds: Sequence[int]) -> list[RunConfig]:
-    """An estimate: half of the ladders take a second step."""
+    """The second run of every other ladder. About half of the ladders need it."""
     return [
         mlp(profile, code, depth, seed, profile.mlp_epochs[code][1])
         for code in TWO_CODES
@@ -169,7 +169,7 @@ def _curves(part: PartResult, decoder: str) -> Figure:
             curves(ax, chosen, column, sorted({row["depth"] for row in mine}))
             ax.set_title(label, fontsize=SMALL)
         line[0].set_ylabel(CODE_LABELS[code], fontsize=9)
-    for ax in axes[0]:  # last, because limits apply to the whole column and then no longer follow the curves
+    for ax in axes[0]:  # set last: the column shares its limits, and setting them disables autoscaling
         bottom, top = ax.get_ylim()
         ax.set_ylim(min(max(bottom, -1.05), 0.9), min(max(top, 1.005), 1.03))
     axes[0, 0].legend(frameon=False, fontsize=7, loc="lower left")

@@ -1,10 +1,10 @@
-"""S5, a side result: how much of the failure is composition, and how much is drawing in pixels that were never lit?
+"""S5, a side result: how much of the failure is due to composition, and how much to pixels that were never lit?
 
 With the centre held out, most pixels of the unseen images are dark in every training image, so even a network that
 composes perfectly would have to draw where it never drew before. This study repeats R1, R8 and R9 with equally many
 held-out cells that are scattered over the plane, so that every pixel is lit in training. A failure there is a failure
-to compose. The additional failure with the centre held out comes from pixels that were never lit, and from the larger
-distance to trained pairs, which goes with it.
+to compose. The additional failure with the centre held out has two causes that this study cannot separate: pixels that
+were never lit, and a larger distance to trained pairs.
 
 The questions and statistics are those of docs/statistics.md, written down before the runs. Decides no claim.
 """

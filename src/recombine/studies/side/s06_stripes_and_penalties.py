@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REQUEST = DiagnosisRequest(parts=("maps",))
-SEEDS = {"smoke": 1, "quick": 1, "standard": 6, "paper": 5}  # how many of the profile's seeds
+SEEDS = {"smoke": 1, "quick": 1, "standard": 6, "paper": 5}  # number of the profile's seeds that are used
 LITTLE = 0.5  # decades; "little" in the sense of C7
 DATA = {False: ("bumps only", VERMILION, "s"), True: ("bumps and all stripes", BLUE, "o")}
 
