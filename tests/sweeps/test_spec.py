@@ -249,6 +249,33 @@ def test_a_plan_of_many_runs_looks_at_a_sample_and_says_so():
     assert parse(words, check=False, sample=True).configs == found.configs
 
 
+def test_a_plan_also_samples_runs_that_conditional_entries_multiply(tmp_path):
+    text = BASE + "grid: {decoder.kind: [mlp, cnn]}\nwhen: [{if: {decoder.kind: mlp}, grid: {seed: 0..3998}}]\n"
+    found = parse([], written(tmp_path, text), check=False, sample=True)
+    assert "1000 of 4000 combinations" in found.notes[0]
+    assert len(found.configs) == 1000
+    assert found.share == 0.25
+
+
+def test_runs_are_counted_before_they_are_configured(tmp_path, monkeypatch):
+    configured = []
+    monkeypatch.setattr("recombine.sweeps.spec.spec.MOST_RUNS", 50)
+    monkeypatch.setattr(
+        "recombine.sweeps.spec.spec._configured", lambda settings, problems: configured.append(settings)
+    )
+    entry = "{if: {decoder.kind: mlp}, grid: {decoder.width: 1..9}}"
+    text = "base: {decoder.kind: mlp}\nwhen: [" + ", ".join([entry] * 40) + "]\n"
+    with pytest.raises(InputError, match="at most 50 runs"):
+        parse([], written(tmp_path, text))
+    assert not configured
+
+
+def test_a_problem_of_many_settings_is_named_once():
+    with pytest.raises(InputError, match=r"\(and 8 other settings\)") as raised:
+        parse(["decoder.kind=cnn", "decoder.depth=1", "decoder.width=1..9"])
+    assert str(raised.value).count("\n") == 0
+
+
 def test_a_small_plan_looks_at_every_run():
     found = parse(["decoder.kind=mlp", "seed=0..9"], check=False, sample=True)
     assert len(found.configs) == 10

@@ -31,7 +31,7 @@ from recombine.core import plugins
 from recombine.core.errors import InputError, Problem, RecombineError
 from recombine.core.memory import ran_out_of_memory
 from recombine.runs.config import RunConfig, override
-from recombine.sweeps.spec.blocks import Axis, Block, Choice, When, axis_of_word, read_blocks
+from recombine.sweeps.spec.blocks import Block, Choice, When, axis_of_word, read_blocks
 from recombine.sweeps.spec.yaml_nodes import Problems
 
 MOST_RUNS = 100_000
@@ -84,9 +84,15 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
         block.on_top = list(on_top.values())
     if file is None and not words:
         problems.add("", "The sweep is empty. Give key=value,value words, for example seed=0..7, or a YAML file.")
-    total = sum(math.prod(len(axis) for axis in (*block.axes, *block.on_top)) for block in blocks)
-    share = SAMPLED / total if sample and SAMPLED < total <= MOST_RUNS else 1.0
-    made, excluded, notes = _expand(blocks, problems, share)
+    combinations = _combinations(blocks, problems)
+    total = len(combinations)
+    sampled = sample and total > SAMPLED
+    made, excluded = _configured_runs(_drawn(combinations) if sampled else combinations, problems)
+    notes: list[str] = []
+    if not problems.found:  # otherwise the runs that would satisfy a condition may be missing
+        for block in (block for block in blocks if all((*block.axes, *block.on_top))):
+            for condition in (*(when.condition for when in block.when), *(() if sampled else block.exclude)):
+                condition.complain(problems, notes)
     given = [axis[0][0].key for axis in axes]
     notes += [f"{key} was given several times. The last value is used." for key in on_top if given.count(key) > 1]
     configs: dict[RunConfig, Choice] = {}
@@ -97,17 +103,17 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
         why = f"all {excluded} runs are excluded" if excluded else "it has no runs"
         problems.add("", f"The sweep is empty: {why}. Give every key at least one value.")
     if check:
-        checked, kinds = _check_fit(configs, problems, math.inf if share == 1.0 else CHECK_SECONDS)
+        checked, kinds = _check_fit(configs, problems, CHECK_SECONDS if sampled else math.inf)
         if checked < kinds:
             notes.append(f"{checked} of {kinds} settings were built to check that their parts fit together.")
     problems.raise_if_any()
     if merged:
         notes.insert(0, f"{merged} of {len(made)} runs were given more than once. Each is trained once.")
-    if share < 1.0:
+    if sampled:
         notes.insert(
             0, f"{SAMPLED} of {total} combinations were chosen at random and examined, so the totals are estimates."
         )
-    return Sweep(list(configs), merged, excluded, notes, share)
+    return Sweep(list(configs), merged, excluded, notes, SAMPLED / total if sampled else 1.0)
 
 
 def _require_plugins(blocks: Sequence[Block]) -> None:
@@ -118,62 +124,53 @@ def _require_plugins(blocks: Sequence[Block]) -> None:
     plugins.require(needed, "The sweep")
 
 
-def _expand(
-    blocks: Sequence[Block], problems: Problems, share: float
-) -> tuple[list[tuple[RunConfig, Choice]], int, list[str]]:
-    """All runs, or a share of them, with their settings, the number of excluded ones, and notes."""
-    made: list[tuple[RunConfig, Choice]] = []
-    tried, excluded, notes = 0, 0, list[str]()
+def _combinations(blocks: Sequence[Block], problems: Problems) -> list[tuple[Block, Choice]]:
+    """The settings of all runs in the order of the specification, each with its block, or none if there are too many.
+
+    They are counted before anything costly is done with them, because conditional entries multiply runs too.
+    """
+    made: list[tuple[Block, Choice]] = []
     for block in blocks:
-        count = math.prod(len(axis) for axis in (*block.axes, *block.on_top))
-        if tried + count > MOST_RUNS:
-            problems.add("", f"A sweep may have at most {MOST_RUNS} runs. Got at least {tried + count}.")
-            return made, excluded, notes
-        before = len(problems.found)
-        for settings in _combinations(block, count, share):
-            tried += 1
-            if tried > MOST_RUNS:
-                problems.add("", f"A sweep may have at most {MOST_RUNS} runs, including the excluded ones.")
-                return made, excluded, notes
-            config = _configured(settings, problems)
-            if config is None:
-                continue
-            fitting = [
-                condition.fits(config.to_dict()) for condition in block.exclude
-            ]  # evaluate all, because they count their matches
-            if any(fitting):
-                excluded += 1
-            else:
-                made.append((config, settings))
-        if len(problems.found) == before and count and share == 1.0:  # a sample may miss what a condition is about
-            for condition in (*(when.condition for when in block.when), *block.exclude):
-                condition.complain(problems, notes)
-    return made, excluded, notes
+        count = len(made) + math.prod(len(axis) for axis in (*block.axes, *block.on_top))
+        if count <= MOST_RUNS:
+            made += ((block, settings) for settings in itertools.islice(_of_block(block), MOST_RUNS + 1 - len(made)))
+            count = len(made)
+        if count > MOST_RUNS:
+            told = "A sweep may have at most {} runs, including the excluded ones. Got at least {}."
+            problems.add("", told.format(MOST_RUNS, count))
+            return []
+    return made
 
 
-def _combinations(block: Block, count: int, share: float) -> Iterator[Choice]:
-    """In the order of the specification; of a share of them always the same."""
-    axes = [*block.axes, *block.on_top]
-    every = itertools.product(*axes)
-    some = every if share == 1.0 else _drawn(axes, count, math.ceil(share * count))
-    for chosen in some:
+def _of_block(block: Block) -> Iterator[Choice]:
+    for chosen in itertools.product(*block.axes, *block.on_top):
         on_top = chosen[len(block.axes) :]
         for settings in _with_conditions(_merged(block.base, *chosen), block.when):
             yield _merged(settings, *on_top)
 
 
-def _drawn(axes: Sequence[Axis], count: int, wanted: int) -> Iterator[tuple[Choice, ...]]:
-    """About so many of all combinations, each found by its number, so that the others are never made.
+def _drawn(combinations: Sequence[tuple[Block, Choice]]) -> list[tuple[Block, Choice]]:
+    """A sample, always the same. It has rows of neighbours, because neighbours are often seeds that train together."""
+    rows = random.Random(0).sample(range(math.ceil(len(combinations) / ROW)), math.ceil(SAMPLED / ROW))
+    return [one for row in sorted(rows) for one in combinations[ROW * row : ROW * (row + 1)]]
 
-    They are drawn in rows of neighbours, because neighbours are often the seeds that train together.
-    """
-    rows = random.Random(0).sample(range(math.ceil(count / ROW)), math.ceil(wanted / ROW))
-    for number in (ROW * row + place for row in sorted(rows) for place in range(min(ROW, count - ROW * row))):
-        chosen: list[Choice] = []
-        for axis in reversed(axes):
-            number, place = divmod(number, len(axis))
-            chosen.append(axis[place])
-        yield tuple(reversed(chosen))
+
+def _configured_runs(
+    combinations: Iterable[tuple[Block, Choice]], problems: Problems
+) -> tuple[list[tuple[RunConfig, Choice]], int]:
+    """The runs with their settings, and the number of excluded ones."""
+    made: list[tuple[RunConfig, Choice]] = []
+    excluded = 0
+    for block, settings in combinations:
+        config = _configured(settings, problems)
+        if config is None:
+            continue
+        fitting = [condition.fits(config.to_dict()) for condition in block.exclude]  # all, as they count their matches
+        if any(fitting):
+            excluded += 1
+        else:
+            made.append((config, settings))
+    return made, excluded
 
 
 def _with_conditions(settings: Choice, when: Sequence[When]) -> Iterator[Choice]:
@@ -216,16 +213,21 @@ def _check_fit(configs: Mapping[RunConfig, Choice], problems: Problems, seconds:
     """Build the task and model of every setting once, or of as many as there is time for: how many, and of how many."""
     kinds = {c.seedless_hash: (c, s) for c, s in reversed([*configs.items()])}
     ends = time.monotonic() + seconds
-    for done, (config, settings) in enumerate(kinds.values()):
+    checked = 0
+    misfits: dict[str, list[Choice]] = {}  # what does not fit → the settings concerned
+    for config, settings in kinds.values():
         if time.monotonic() > ends:
-            return done, len(kinds)
+            break
+        checked += 1
         try:
             config.check()
         except RecombineError as error:
-            problems.add(", ".join(f"{s.key}={s.value}" for s in settings if s.key != "seed"), str(error))
+            misfits.setdefault(str(error), []).append(settings)
         except (MemoryError, RuntimeError) as error:
             if not ran_out_of_memory(error):
                 raise
-            told = f"it does not fit into memory ({error})"
-            problems.add(", ".join(f"{s.key}={s.value}" for s in settings if s.key != "seed"), told)
-    return len(kinds), len(kinds)
+            misfits.setdefault(f"it does not fit into memory ({error})", []).append(settings)
+    for told, (first, *others) in misfits.items():
+        more = f" (and {len(others)} other settings)" if others else ""
+        problems.add(", ".join(f"{s.key}={s.value}" for s in first if s.key != "seed") + more, told)
+    return checked, len(kinds)
