@@ -1,4 +1,4 @@
-"""Sweeps: many runs, in this process, on processes of this machine or on a Ray cluster, into one store.
+"""Sweeps: train many runs into one store, in this process, on local processes or on a Ray cluster.
 
     from recombine import RunConfig, Store, sweeps
 
@@ -7,8 +7,8 @@
     result.finished, result.failed                 # ids, failures
     sweeps.table(Store("runs")).to_pandas()
 
-If anything is killed, the same call resumes: no finished run is lost or trained twice, and the final table is the same
-byte for byte. See docs/sweeps.md.
+The same call resumes a sweep after an interruption or a crash. No finished run is lost or trained twice, and the final
+table is byte-for-byte identical to that of an uninterrupted sweep. See docs/sweeps.md.
 """
 
 from recombine.sweeps.driver import Failure, SweepResult, checked_limits

@@ -1,4 +1,4 @@
-"""The main loop of a sweep. It hands work to an engine, stores the results and retries what was lost."""
+"""The main loop of a sweep. It submits work to an engine, stores the results and retries lost jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from recombine.sweeps.progress import SweepProgress
 
 TICK = 0.2
 WAIT_FOR_OTHERS = 2.0  # seconds until a run that another process is working on is checked again
-PATIENCE = 20.0  # seconds without a free worker, as on a full cluster, before a message is printed
+PATIENCE = 20.0  # seconds without a free worker (as on a full cluster) before a message is printed
 STOPPING = 30.0  # seconds that jobs have to save their state
 
 
@@ -38,7 +38,7 @@ class SweepResult:
     """The outcome of a sweep.
 
     Attributes:
-        finished: Runs that are in the store now, in the requested order, no matter which process trained them.
+        finished: Ids of the runs that are now in the store, in the requested order, whichever process trained them.
         failed: The other runs.
         trained: The finished runs that this call trained.
         diagnosed: Runs that have the requested diagnosis.
@@ -74,7 +74,7 @@ class Driver:
         options: Options of all jobs.
         retries: How often to retry work whose worker died.
         time_limit: Seconds after which a job is stopped and counts as failed.
-        then: Returns the work that follows for a run whose work is finished, or None.
+        then: Maps finished work and one of its runs to the work that follows for the run, or to None.
     """
 
     def __init__(
@@ -149,10 +149,10 @@ class Driver:
                 self.journal.note("started", runs, work=work.name, attempt=work.losses + 1)
 
     def _drop_done(self, work: Work, *, before: bool = False) -> None:
-        """Count the finished part of some work and keep the rest in it.
+        """Record the finished runs of some work and remove them from it.
 
-        Results that existed before the job started are counted as the work of other processes, and so are those that
-        another driver reports: this process may have been suspended in the meantime.
+        A result counts as the work of another process if it existed before the job started, or if another driver
+        reported it as finished. The latter happens if this process was suspended in the meantime.
         """
         done = {config.hash: config for config in work.configs if work.is_done(self.store, config)}
         if not done:
@@ -227,7 +227,7 @@ class Driver:
             self._lost(work, "its job ended without a result")
 
     def _kept(self, work: Work, event: Answered) -> Answer:
-        """The answer, after storing results that came back as files. Results that cannot be stored count as failed."""
+        """Store results that were returned as files, and return the answer. Failures to store are listed in it."""
         answer = cast("Answer", event.output.data)
         finished: list[str] = []
         failed, busy = dict(answer["failed"]), list(answer["busy"])
@@ -251,7 +251,7 @@ class Driver:
         self._count(work, [config for config in finished if config.hash not in answer["found"]], here=True)
 
     def _count(self, work: Work, configs: Sequence[RunConfig], *, here: bool) -> None:
-        """Record finished runs, by a job of this sweep (`here`) or not, and queue the work that follows for them."""
+        """Record runs finished by this sweep (`here`) or by another process, and queue the work that follows."""
         if not configs:
             return
         runs = [config.hash for config in configs]
@@ -266,7 +266,7 @@ class Driver:
             log = self.journal.failure(config.hash, error, traceback, work=work.name)
             self.result.fail(work.name, Failure(config.hash, error, log))
             self.progress.failed(work.of([config]).title, error, traceback, log)
-            traceback = ""  # the same for all of them, so it is shown once
+            traceback = ""  # all runs of a job share it, so it is shown once
         self.progress.advance(len(work.configs))
 
     def _end_overdue(self) -> None:

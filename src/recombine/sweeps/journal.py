@@ -21,7 +21,7 @@ MOST_EVENTS = 2**30  # bytes
 
 
 class Journal:
-    """Written by drivers, of which several may write at the same time. No run depends on it."""
+    """A journal that drivers write to. Several drivers may write at the same time. No result depends on it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,7 +36,7 @@ class Journal:
         """Append an event: started, found (already), finished, lost, failed, driver, interrupted."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = json.dumps({"time": now, "driver": self.driver, "event": event, "runs": list(runs), **facts}) + "\n"
-        with contextlib.suppress(OSError):  # the run that hits a full disk reports it
+        with contextlib.suppress(OSError):  # on a full disk, the run that fails to write reports the error
             self.folder.mkdir(parents=True, exist_ok=True)
             handle = open_log(self.folder / EVENTS)
             try:

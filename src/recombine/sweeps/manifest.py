@@ -20,11 +20,11 @@ from recombine.runs.store import Store
 
 FORMAT = "recombine-sweep-2"
 NAME = "sweep.json"
-PATIENCE = 2 * STALE  # seconds after which an abandoned lock has been recognized
+PATIENCE = 2 * STALE  # seconds after which an abandoned lock is certain to be recognized
 
 
 def versions() -> dict[str, str]:
-    """The versions that results depend on besides the configuration."""
+    """The versions of packages that results depend on in addition to the configuration."""
     import torch
 
     import recombine
@@ -60,7 +60,7 @@ def read(folder: Path) -> dict[str, Any] | None:
 
 
 def heal(folder: Path) -> str:
-    """Set a damaged sweep.json aside. Returns what was wrong with it, or an empty string."""
+    """Rename a damaged sweep.json. Returns a message about the damage, or an empty string."""
     try:
         read(folder)
     except DamagedError as error:
@@ -101,7 +101,7 @@ def _changed(needed: Mapping[str, str]) -> list[str]:
 
 
 def record(store: Store, configs: Sequence[RunConfig]) -> None:
-    """Add runs to sweep.json. Several sweeps can add theirs to one folder."""
+    """Add runs to sweep.json. Several sweeps can add runs to the same folder."""
     try:
         store.root.mkdir(parents=True, exist_ok=True)
     except OSError as error:

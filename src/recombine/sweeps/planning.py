@@ -18,7 +18,7 @@ from recombine.sweeps.spec.spec import Sweep
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What a sweep would do.
+    """The plan of a sweep.
 
     Attributes:
         configs: All runs.
@@ -76,9 +76,9 @@ class SweepPlan:
 
 
 def plan(spec: Sweep, store: Store, engine: str, options: EngineOptions, *, any_version: bool = False) -> SweepPlan:
-    """What `run` would do with these arguments. Writes and starts nothing.
+    """Plan what `run` would do with these arguments. Writes and starts nothing.
 
-    A cluster is not contacted before a sweep starts, so the time is estimated as if it were this machine.
+    Clusters are not contacted. Their time is estimated as if the sweep ran on this machine.
     """
     store.check_place()
     manifest.check_versions(store, spec.configs, any_version)

@@ -1,4 +1,4 @@
-"""A quick plot of a table: a metric over a setting. Drawn from rows, without training."""
+"""Plot of a metric over a setting, drawn from the rows of a table."""
 
 from __future__ import annotations
 

@@ -48,10 +48,10 @@ def run(
     Args:
         configs: Configurations to train; duplicates count once.
         store: Store of the runs.
-        diagnose: What to compute for every finished run, or for each by its id. The result is stored with the run;
-            parts that are already stored are not computed again.
-        engine: "in-process", "processes", "ray", or one that a plug-in registered. A `KeptEngine` was started before,
-            with its own `workers`, `needs`, `address` and `shared`, and continues to run.
+        diagnose: The diagnosis of every finished run, or a mapping from run ids to diagnoses. Results are stored with
+            the run; parts that are already stored are not computed again.
+        engine: "in-process", "processes", "ray", or the name of a plug-in's engine. A `KeptEngine` keeps running after
+            the sweep and has its own `workers`, `needs`, `address` and `shared`.
         workers: Maximum number of jobs at a time; by default as many as fit.
         needs: Resources of a job (CPUs, GPUs, memory); by default one CPU.
         address: Address of a Ray cluster: "auto" or "HOST:PORT". "local" or None starts one on this machine.
@@ -61,7 +61,7 @@ def run(
         retries: How often to retry a run whose process or machine was lost.
         time_limit: Seconds after which a job is stopped and counts as failed.
         checkpoint_seconds: See `Store.train`.
-        any_version: Also add to a folder with runs of other versions.
+        any_version: Allow adding to a folder with runs of other versions.
         progress: Show bars; by default only on a terminal.
         quiet: Print nothing, not even failures.
 
@@ -115,7 +115,7 @@ def _started(engine: str | KeptEngine, options: EngineOptions) -> tuple[str, Eng
 def _requests(
     configs: Sequence[RunConfig], diagnose: DiagnosisRequest | Mapping[str, DiagnosisRequest] | None
 ) -> dict[str, DiagnosisRequest]:
-    """Map each run to its request. The parts are validated now rather than after hours of training."""
+    """Map each run to its request. The parts are validated before the training starts."""
     if diagnose is None:
         return {}
     each = {config.hash: diagnose for config in configs} if isinstance(diagnose, DiagnosisRequest) else dict(diagnose)
@@ -125,7 +125,7 @@ def _requests(
 
 
 def _diagnosing(requests: Mapping[str, DiagnosisRequest]) -> Callable[[Work, RunConfig], Work | None]:
-    """Returns a function that gives the diagnosis that follows a trained run, if one was requested."""
+    """Build a function that returns the requested diagnosis of a trained run, or None if there is none."""
 
     def then(work: Work, config: RunConfig) -> Work | None:
         wanted = isinstance(work, Training) and config.hash in requests
@@ -135,7 +135,7 @@ def _diagnosing(requests: Mapping[str, DiagnosisRequest]) -> Callable[[Work, Run
 
 
 def _check_known(engine: Engine, configs: Sequence[RunConfig]) -> None:
-    """Raise for kinds that workers cannot know: those registered in this process, but not by a plug-in."""
+    """Raise for kinds that workers cannot know: those registered in this process without a plug-in."""
     if engine.same_process:
         return
     for config in configs:

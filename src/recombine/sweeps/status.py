@@ -1,4 +1,4 @@
-"""The progress of a sweep, read from its folder: from any terminal, while it runs or afterwards."""
+"""The status of a sweep, read from its folder, while the sweep runs or afterwards."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SweepStatus:
 
     finished: list[str] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)  # and why
+    failed: dict[str, str] = field(default_factory=dict)  # with the reason
     damaged: dict[str, str] = field(default_factory=dict)  # with the reason; a sweep trains them again
     waiting: list[str] = field(default_factory=list)
     diagnosed: list[str] | None = None  # finished runs with a diagnosis; None if the last sweep requested none
@@ -122,7 +122,7 @@ def _errors(log: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def _left(log: Sequence[dict[str, Any]], found: SweepStatus, now: float) -> float | None:
-    """Remaining time at the rate since the last driver started."""
+    """Estimate the remaining time from the rate of finished runs since the last driver started."""
     begun = next((i for i in range(len(log) - 1, -1, -1) if log[i].get("event") == "driver"), None)
     if begun is None or not found.running:
         return None

@@ -1,4 +1,4 @@
-"""The results of a sweep as a tidy table: one row per run, in an order that does not depend on how they were run.
+"""The results of a sweep as a tidy table: one row per run, in an order that does not depend on the execution.
 
 ```python
 results = table(Store("runs"))
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 VERDICT = "verdict"
 RIGHT_CELLS = "right_cells"  # share of unseen cells that are correct according to the verdict
 LARGEST = sys.float_info.max
-ALWAYS = ("decoder.kind", "encoding.kind", "holdout.kind", "seed")  # shown even if all runs agree
+ALWAYS = ("decoder.kind", "encoding.kind", "holdout.kind", "seed")  # columns that are shown even if all runs agree
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Table:
     Attributes:
         settings: Columns that identify the run; seed comes last.
         metrics: Columns with measurements.
-        rows: Maps columns to values.
-        skipped: Damaged runs with the reason.
+        rows: One mapping from columns to values per run.
+        skipped: Maps ids of damaged runs to the reason.
     """
 
     settings: list[str]
@@ -114,9 +114,9 @@ class Table:
         return Table(settings, ["seeds", *metrics], rows, self.skipped)
 
     def plot(self, x: str, y: str = "ood_mse", by: str | None = None, ax: Axes | None = None) -> Axes:
-        """Plot the mean of a metric over a setting: intervals over seeds, a point per run, a line per value of `by`.
+        """Plot the mean of a metric against a setting, with 95 % intervals over seeds and one line per value of `by`.
 
-        Runs that differ only in other settings are averaged together.
+        Faint points show the individual runs. Runs that differ only in other settings are averaged together.
         """
         from recombine.sweeps.plots import plot
 

@@ -14,14 +14,14 @@ def is_cluster(engine: str) -> bool:
 
 
 def workers_for_estimate(engine: str, options: EngineOptions) -> int:
-    """How many jobs run at a time. A cluster is not contacted: it is estimated as if it were this machine."""
+    """Number of jobs that run at a time. Clusters are not contacted; this machine's number is used instead."""
     if is_cluster(engine):
         engine, options = "processes", replace(options, needs=Needs(), address=None, shared=False)
     return start_engine(engine, options).capacity()
 
 
 def check_engine(engine: str, options: EngineOptions) -> None:
-    """Raise for options that no engine can be started with. Starts nothing."""
+    """Raise `InputError` if the engine does not support the options. Starts nothing."""
     ENGINES[engine]
     if options.workers is not None and options.workers < 1:
         raise InputError(f"The maximum number of parallel jobs must be at least 1. Got {options.workers}.")
@@ -30,6 +30,6 @@ def check_engine(engine: str, options: EngineOptions) -> None:
 
 
 def start_engine(engine: str, options: EngineOptions) -> Engine:
-    """See `recombine.sweeps.run`."""
+    """Start the engine of this name. `recombine.sweeps.run` lists the built-in names."""
     check_engine(engine, options)
     return ENGINES[engine](options)

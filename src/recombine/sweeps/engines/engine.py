@@ -1,4 +1,5 @@
-"""The interface of engines, which run jobs. Engines know no science: a job is a function's name with plain data.
+"""The interface of engines, which run jobs. A job is the name of a function with JSON data, so engines are
+independent of what the jobs compute.
 
     engine.submit(job)              # while engine.capacity() allows
     for event in engine.poll(0.2):  # Answered, Raised or Lost
@@ -21,7 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 from recombine.core.catalogue import Catalogue
 from recombine.core.errors import InputError
 
-LEAST_CPUS, MOST_CPUS = 0.01, 100_000  # that a job can ask for
+LEAST_CPUS, MOST_CPUS = 0.01, 100_000  # limits of what a job can request
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Job:
         id: Unique name within a sweep.
         function: "module:name" of the function that does the work. It takes `payload` and returns an `Output`.
         payload: JSON data.
-        title: Description for people.
+        title: Human-readable description.
         files: Content of the files that the job needs; the function finds them in `payload["files"]`.
     """
 
@@ -105,11 +106,11 @@ Event = Answered | Raised | Lost
 class Engine(Protocol):
     """The interface of an engine. See the module docstring."""
 
-    shares_files: bool  # whether jobs see the driver's files
+    shares_files: bool  # whether jobs can access the driver's files
     same_process: bool  # whether jobs run in the driver's process and receive its signals
 
     def capacity(self) -> int:
-        """How many jobs can currently run at a time."""
+        """Number of jobs that can currently run at a time."""
         ...
 
     def submit(self, job: Job) -> None: ...
@@ -119,7 +120,7 @@ class Engine(Protocol):
         ...
 
     def seconds(self, job: str) -> float:
-        """How long a job has been running."""
+        """Seconds that a job has been running."""
         ...
 
     def cancel(self, job: str) -> None:
@@ -158,8 +159,10 @@ class EngineOptions:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Starts an engine that runs jobs on other machines: it takes an address and a shared folder, and a plan of a sweep
-    does not contact it. Engines of this machine register a plain function."""
+    """Starts an engine that runs jobs on other machines. Engines of this machine register a plain function instead.
+
+    A cluster engine takes an address and a shared folder. Planning a sweep does not contact the cluster.
+    """
 
     start: Callable[[EngineOptions], Engine]
 

@@ -1,4 +1,4 @@
-"""Runs jobs one after the other in this process: slow and simple, and debuggers work."""
+"""Runs jobs one after the other in this process. It is slow but simple, and works with debuggers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from recombine.sweeps.engines.processes import fitting
 
 
 class TimeLimit(BaseException):
-    """A job ran for too long. Not an Exception, so that code that catches exceptions cannot continue the job."""
+    """A job exceeded its time limit. It is not an `Exception`, so jobs that catch exceptions do not suppress it."""
 
 
 class InProcess:

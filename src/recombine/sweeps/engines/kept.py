@@ -45,7 +45,7 @@ class KeptEngine:
         self.engine.interrupt()
 
     def close(self) -> None:
-        """Stop the jobs of the sweep that ends."""
+        """Stop the jobs of the current sweep. Idle workers keep running."""
         for job in list(self.running):
             self.cancel(job)
 

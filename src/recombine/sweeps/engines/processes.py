@@ -24,8 +24,8 @@ from recombine.sweeps.engines.worker import receive, send
 
 ONE_THREAD: dict[str, str] = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 WORKER = "from recombine.sweeps.engines.worker import main; main()"
-WORKER_BYTES = 300 * 10**6  # of a process that has imported torch
-ENDINGS = 5.0  # seconds that a worker has to stop when asked to
+WORKER_BYTES = 300 * 10**6  # memory of a process that has imported torch
+ENDINGS = 5.0  # seconds that a worker is given to stop
 
 
 @dataclass
@@ -33,7 +33,7 @@ class _Worker:
     process: subprocess.Popen[bytes]
     slot: int
     job: str | None = None
-    ready: bool = False  # importing torch takes a while
+    ready: bool = False  # False while the worker still imports torch
     since: float = 0.0  # when it started its job
     cancelled: bool = False
 
@@ -112,7 +112,7 @@ class Processes:
         pipe = cast("BinaryIO", worker.process.stdout)
         message: bytes | None = b""
         while message is not None:
-            message = None  # also if this process closed the pipe
+            message = None  # this process may have closed the pipe
             with contextlib.suppress(OSError, ValueError):
                 message = receive(pipe)
             self.events.put((worker, message))
@@ -130,13 +130,13 @@ class Processes:
                 if message is not None:
                     found.append(decode_event(message))
                     continue
-                code = self._bury(worker)
+                code = self._remove(worker)
                 if job is not None and not worker.cancelled:
                     found.append(Lost(job, f"its process {worker.process.pid} {_ended(code)}"))
         return found
 
-    def _bury(self, worker: _Worker) -> int:
-        """Remove a worker that has stopped or is about to, and return its exit code."""
+    def _remove(self, worker: _Worker) -> int:
+        """Wait for a worker to stop, remove it, and return its exit code."""
         if self.workers.get(worker.slot) is worker:
             del self.workers[worker.slot]
         try:
@@ -157,10 +157,10 @@ class Processes:
         for worker in [w for w in self.workers.values() if w.job == job]:
             worker.cancelled = True
             worker.process.kill()
-            self._bury(worker)
+            self._remove(worker)
 
     def interrupt(self) -> None:
-        """A worker in training saves its state and answers. Any other worker stops."""
+        """Ask all workers to stop. A worker that is training saves its state and answers first."""
         for worker in self.workers.values():
             worker.process.send_signal(signal.SIGTERM)
 
@@ -168,7 +168,7 @@ class Processes:
         for worker in list(self.workers.values()):
             worker.cancelled = True
             worker.process.kill()
-            self._bury(worker)
+            self._remove(worker)
 
 
 def _search_path() -> str:
@@ -181,7 +181,7 @@ def _ended(code: int) -> str:
 
 
 def gpus_here() -> list[str]:
-    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    """Names of the GPUs that this process may use, as in CUDA_VISIBLE_DEVICES."""
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     if given is not None:
         return [name.strip() for name in given.split(",") if name.strip()]
@@ -191,7 +191,7 @@ def gpus_here() -> list[str]:
 
 
 def gpu_places(gpus: Sequence[str], need: float | int) -> list[str]:
-    """For every worker that fits, the GPUs it sees. Fractions are distributed over the GPUs, so that all are used."""
+    """The GPUs visible to each worker, one entry per worker that fits. Fractions are distributed over all GPUs."""
     if need > 1:
         size = int(need)
         return [",".join(gpus[i : i + size]) for i in range(0, len(gpus) - size + 1, size)]
@@ -199,7 +199,7 @@ def gpu_places(gpus: Sequence[str], need: float | int) -> list[str]:
 
 
 def fitting(needs: Needs, places: Sequence[str] | None) -> int:
-    """How many workers fit on this machine. Raises if none does."""
+    """Number of workers that fit on this machine. Raises `InputError` if none fits."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory = machine_memory()
     if places is not None and not places:

@@ -1,7 +1,8 @@
-"""Runs jobs on a Ray cluster: one actor per concurrent job, which lives for many jobs.
+"""Runs jobs on a Ray cluster: one actor per concurrent job. An actor runs many jobs in turn.
 
-Jobs and results are sent as plain bytes (see `wire`). A Ray cluster executes whatever its clients send, so it must not
-be reachable by others. Without an address, a cluster is started on this machine, bound to loopback.
+Jobs and results are sent as plain bytes (see `wire`). A Ray cluster executes any code that its clients send, so
+untrusted machines must not be able to reach it. Without an address, a cluster is started on this machine, bound to the
+loopback interface.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from recombine.sweeps.engines.engine import ENGINES, Cluster, Event, Job, Lost, 
 from recombine.sweeps.engines.wire import decode_event, decode_job, encode_event, encode_job
 
 LOOPBACK = "127.0.0.1"
-CONNECTING = 6.0  # seconds until a cluster counts as unreachable
+CONNECTING = 6.0  # seconds after which a cluster counts as unreachable
 LOOK_AGAIN = 2.0  # seconds between checks of the cluster's size
-MOST_FAILED_STARTS = 20  # consecutive failures of workers to start before giving up
+MOST_FAILED_STARTS = 20  # consecutive failed starts of workers before the sweep gives up
 HOW_TO_START = (
     "Start one with `ray start --head --port=6379` on one machine and `ray start --address=THAT_MACHINE:6379` on the "
     "others, including this one (docs/clusters.md), or omit --address to use this machine alone."
@@ -85,14 +86,14 @@ class RayCluster:
         self.told: list[Event] = []
         self.failed_starts = 0
         self._looked = -LOOK_AGAIN
-        self._hire()
+        self._add_actors()
 
     def capacity(self) -> int:
-        self._hire()
+        self._add_actors()
         return sum(actor.ready for actor in self.actors)
 
-    def _hire(self) -> None:
-        """Keep as many actors as the cluster has room for. Actors without room wait in Ray."""
+    def _add_actors(self) -> None:
+        """Keep as many actors as fit on the cluster. Actors that do not fit wait in Ray's queue."""
         if time.monotonic() - self._looked < LOOK_AGAIN:
             return
         self._looked = time.monotonic()
@@ -125,7 +126,7 @@ class RayCluster:
         try:
             answer = self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
-            self._dismiss(actor)
+            self._remove(actor)
             if job is not None:
                 return Lost(job, f"its worker or machine was lost ({_short(error)})")
             self.failed_starts += 1
@@ -142,7 +143,7 @@ class RayCluster:
         _check_version(json.loads(answer))
         return None
 
-    def _dismiss(self, actor: _Actor) -> None:
+    def _remove(self, actor: _Actor) -> None:
         if actor in self.actors:
             self.actors.remove(actor)
         self._looked = -LOOK_AGAIN
@@ -154,23 +155,23 @@ class RayCluster:
 
     def cancel(self, job: str) -> None:
         for actor in [a for a in self.actors if a.job == job]:
-            self._dismiss(actor)
+            self._remove(actor)
 
     def interrupt(self) -> None:
         """Remote training jobs cannot be asked to save their state, so they are stopped."""
         self.told += [Lost(actor.job, "the sweep was stopped") for actor in self.actors if actor.job is not None]
         for actor in list(self.actors):
-            self._dismiss(actor)
+            self._remove(actor)
 
     def close(self) -> None:
         for actor in list(self.actors):
-            self._dismiss(actor)
+            self._remove(actor)
         if self.ours:
             self.ray.shutdown()
 
 
 def _fitting(node: Mapping[str, Any], needs: Needs) -> int:
-    """How many jobs fit on one machine of the cluster."""
+    """Number of jobs that fit on one machine of the cluster."""
     there = node["Resources"]
     wanted = {"CPU": needs.cpus, "GPU": needs.gpus, "memory": needs.memory}
     return min(int(there.get(name, 0) / need + 1e-9) for name, need in wanted.items() if need)
@@ -195,7 +196,7 @@ def _short(error: BaseException) -> str:
 
 
 def connect(address: str | None) -> tuple[Any, bool]:
-    """Connect to Ray. Returns the module and whether this call made the connection. Errors say what to do."""
+    """Connect to Ray. Returns the module `ray` and whether this call opened the connection."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
@@ -234,7 +235,7 @@ def _stay_on_loopback(ray: Any) -> None:
 
 
 def _answering(address: str) -> tuple[str, int]:
-    """Host and port of an address, after checking that something answers there. "auto" is left to Ray."""
+    """Host and port of an address. Checks that a server answers there, except for "auto", which Ray resolves."""
     if address == "auto":
         return "", 0
     host, colon, port = address.removeprefix("ray://").rpartition(":")
@@ -254,7 +255,7 @@ def _answers(host: str, port: int) -> bool:
 
 
 def _within(seconds: float, work: Callable[[], object]) -> BaseException | None:
-    """Run something that may hang. Returns what it raised, or a TimeoutError."""
+    """Run a function that may hang. Returns the exception it raised, a TimeoutError, or None."""
     raised: list[BaseException | None] = [TimeoutError(f"no answer within {seconds:g} s")]
 
     def attempt_it() -> None:

@@ -1,1 +1,1 @@
-"""The jobs of a sweep: training and diagnosing runs. Only this package of sweeps knows the science."""
+"""The jobs of a sweep: training and diagnosing runs. The rest of `sweeps` does not depend on them."""

@@ -23,7 +23,7 @@ class Diagnosing(Work):
 
     Args:
         configs: The run.
-        request: What to compute. Parts that are already stored with the run are not computed again.
+        request: The diagnosis to compute. Parts that are already stored with the run are not computed again.
     """
 
     name: ClassVar[str] = DIAGNOSE
@@ -51,7 +51,7 @@ class Diagnosing(Work):
 
 
 def is_diagnosed(store: Store, config: RunConfig, request: DiagnosisRequest) -> bool:
-    """Whether all of the request is computed. A run that cannot be read is not diagnosed."""
+    """Whether every part of the request is stored. A run that cannot be read counts as undiagnosed."""
     try:
         return not store.load(config.hash).lacks(request)
     except StoreError:

@@ -15,14 +15,14 @@ from recombine.runs.store import Store
 from recombine.sweeps.engines.engine import Job, Output
 from recombine.sweeps.jobs.work import TRAIN, Answer, Options, Work, as_worker, explained
 
-SEEDS_TOGETHER = 4  # larger batches of an MLP's seeds are no faster, and fewer jobs use fewer cores
+SEEDS_TOGETHER = 4  # larger batches of MLP seeds are no faster, and fewer jobs use fewer cores
 
 
 def batches(configs: Sequence[RunConfig]) -> list[list[RunConfig]]:
-    """Which configurations train together: seeds 0–3, 4–7, … of one setting, if its decoder trains faster that way.
+    """Group configurations that train together: seeds 0–3, 4–7, … of one setting, if its decoder trains faster then.
 
-    The batches depend only on the configurations. They have the same members on any number of workers and after any
-    interruption, because rounding may depend on the members of a batch.
+    Rounding may depend on the members of a batch. Batches therefore depend only on the configurations, not on the
+    number of workers or on interruptions.
     """
     found: dict[Any, list[RunConfig]] = {}
     for config in configs:

@@ -1,4 +1,4 @@
-"""The driver's view of a job."""
+"""Work of a sweep: the runs of a job together with the state that the driver keeps about them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Work(ABC):
 
     def __init__(self, configs: Sequence[RunConfig]) -> None:
         self.configs = list(configs)
-        self.losses = 0  # how often its worker was lost
+        self.losses = 0  # how many times its worker was lost
         self.not_before = 0.0
         self.locks: list[Lock] = []
 
@@ -80,7 +80,7 @@ class Work(ABC):
 
     @abstractmethod
     def of(self, configs: Sequence[RunConfig]) -> Work:
-        """The same work for some of its runs."""
+        """The same work for a subset of its runs."""
 
     @abstractmethod
     def is_done(self, store: Store, config: RunConfig) -> bool: ...
@@ -108,5 +108,5 @@ def as_worker(options: Options) -> Iterator[None]:
 
 
 def explained(error: BaseException) -> list[str]:
-    """The message of an error that is being handled, and its traceback unless it was raised on purpose."""
+    """The message of an error that is being handled, and its traceback if the error was unexpected."""
     return [str(error), ""] if isinstance(error, RecombineError) else [repr(error), traceback.format_exc()]

@@ -31,13 +31,13 @@ class Setting:
         return f"{self.key}={json.dumps(self.value)}"
 
 
-Choice = tuple[Setting, ...]  # settings that belong together
+Choice = tuple[Setting, ...]  # settings that are applied together
 Axis = list[Choice]  # alternatives
 
 
 @dataclass
 class Condition:
-    """Settings that a run may have: each key with its accepted values."""
+    """A condition on the settings of a run: maps each key to its accepted values."""
 
     wanted: dict[str, list[Any]]
     places: dict[str, str]
@@ -56,7 +56,7 @@ class Condition:
         return fits
 
     def complain(self, problems: Problems, notes: list[str]) -> None:
-        """A key that no run has is an error. A condition that is never satisfied may be one, so it is noted."""
+        """Report a key that no run has as an error, and a condition that no run satisfies as a note."""
         for key, place in self.places.items():
             if key not in self.known:
                 problems.add(place, f"no run of this sweep has the key {key!r}.")
@@ -66,7 +66,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class When:
-    """Settings and axes that apply where a condition holds."""
+    """Settings and axes that apply to runs that satisfy a condition."""
 
     condition: Condition
     always: Choice
@@ -79,10 +79,10 @@ class Block:
     axes: list[Axis] = field(default_factory=list)
     on_top: list[Axis] = field(
         default_factory=list
-    )  # from words given beside a file; they override everything, also `when`
+    )  # from command-line words given with a file; they override everything, including `when`
     when: list[When] = field(default_factory=list)
     exclude: list[Condition] = field(default_factory=list)
-    plugins: dict[str, str] = field(default_factory=dict)  # name → sha256, or an empty text for any version
+    plugins: dict[str, str] = field(default_factory=dict)  # name → sha256, or an empty string for any version
 
 
 def axis_of_word(word: str, problems: Problems) -> Axis | None:
@@ -94,7 +94,7 @@ def axis_of_word(word: str, problems: Problems) -> Axis | None:
 
 
 def _settings(key: str, values: str, place: str, problems: Problems) -> list[Setting]:
-    """One setting per value of a text."""
+    """One setting per value in `values`, which is text such as "2,3,4"."""
     try:
         parts = split_values(values)
     except InputError as error:
@@ -180,13 +180,13 @@ def _fixed(node: Node, problems: Problems) -> Choice:
 
 
 def _plain(node: Node) -> Any:
-    """A value. YAML reads 1e-3 as text; here it is a number."""
+    """The value of a node. YAML reads 1e-3 as text; it is converted to a number."""
     value = node.plain()
     return plain_value(value) if isinstance(value, str) else value
 
 
 def _choices(key: str, node: Node, problems: Problems) -> list[Setting]:
-    """The values of a key: a list, or a text as on the command line."""
+    """The values of a key, written as a list or as text like on the command line."""
     if isinstance(node.content, str):
         return _settings(key, node.content, node.place, problems)
     found: list[Setting] = []

@@ -8,8 +8,8 @@ A file contains one block, or a list of blocks whose runs are combined. The part
     plugins: {mine: 5f0c…}                                      # plug-ins that must be loaded, with hashes; or [mine]
     base:    {training.kind: recommended}                       # settings of all runs
     grid:    {decoder.kind: [mlp, cnn], seed: 0..7}             # every combination
-    zip:     {decoder.depth: [2, 3], decoder.width: [64, 32]}   # side by side; a list of such for several zips
-    list:    [{holdout.kind: centre}, {holdout.kind: corner, holdout.threshold: 20}]    # one after the other
+    zip:     {decoder.depth: [2, 3], decoder.width: [64, 32]}   # paired values; use a list for several zips
+    list:    [{holdout.kind: centre}, {holdout.kind: corner, holdout.threshold: 20}]    # one entry at a time
     when:    [{if: {decoder.kind: cnn}, set: {decoder.width: 16}, grid: {decoder.depth: [2, 4]}}]
     exclude: [{decoder.kind: mlp, encoding.kind: [bump, ramp]}]
 
@@ -35,9 +35,9 @@ from recombine.sweeps.spec.blocks import Block, Choice, When, axis_of_word, read
 from recombine.sweeps.spec.yaml_nodes import Problems
 
 MOST_RUNS = 100_000
-SAMPLED = 1000  # combinations that a plan of a larger sweep examines
-ROW = 4  # neighbours that are drawn together
-CHECK_SECONDS = 2.0  # that a plan spends on building combinations
+SAMPLED = 1000  # number of combinations that the plan of a larger sweep examines
+ROW = 4  # number of neighbouring combinations that are drawn together
+CHECK_SECONDS = 2.0  # seconds that a plan may spend on building combinations
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,16 @@ def parse(words: Iterable[str] = (), file: Path | None = None, *, check: bool = 
     """Parse a specification into runs.
 
     Args:
-        words: "key=value,value,…" words, of which every combination is taken. With a file, they apply to every block
-            and override its settings of the same keys.
+        words: Words such as "key=value,value,…". The sweep contains every combination of their values. With a file,
+            they apply to every block and override its settings of the same keys.
         file: A YAML file.
         check: Also build every task and model once, to check that the parts fit together.
-        sample: If there are more than 1000 combinations, examine a random 1000 of them, for a plan; `notes` says so.
+        sample: If there are more than 1000 combinations, examine a random sample of 1000. `notes` reports it.
     """
     words = list(words)
     problems = Problems()
     axes = [axis for axis in (axis_of_word(word, problems) for word in words) if axis]
-    on_top = {axis[0][0].key: axis for axis in axes}  # the last word for a key counts
+    on_top = {axis[0][0].key: axis for axis in axes}  # the last word of a key overrides earlier ones
     blocks = [Block()] if file is None else read_blocks(file, problems)
     _require_plugins(blocks)
     for block in blocks:
@@ -125,9 +125,9 @@ def _require_plugins(blocks: Sequence[Block]) -> None:
 
 
 def _combinations(blocks: Sequence[Block], problems: Problems) -> list[tuple[Block, Choice]]:
-    """The settings of all runs in the order of the specification, each with its block, or none if there are too many.
+    """The settings of all runs in the order of the specification, each with its block; empty if there are too many.
 
-    They are counted before anything costly is done with them, because conditional entries multiply runs too.
+    Runs are counted before they are configured, because conditional entries can multiply their number.
     """
     made: list[tuple[Block, Choice]] = []
     for block in blocks:
@@ -150,7 +150,7 @@ def _of_block(block: Block) -> Iterator[Choice]:
 
 
 def _drawn(combinations: Sequence[tuple[Block, Choice]]) -> list[tuple[Block, Choice]]:
-    """A sample, always the same. It has rows of neighbours, because neighbours are often seeds that train together."""
+    """A fixed random sample. Neighbours are drawn together, because they are often seeds that train together."""
     rows = random.Random(0).sample(range(math.ceil(len(combinations) / ROW)), math.ceil(SAMPLED / ROW))
     return [one for row in sorted(rows) for one in combinations[ROW * row : ROW * (row + 1)]]
 
@@ -158,14 +158,14 @@ def _drawn(combinations: Sequence[tuple[Block, Choice]]) -> list[tuple[Block, Ch
 def _configured_runs(
     combinations: Iterable[tuple[Block, Choice]], problems: Problems
 ) -> tuple[list[tuple[RunConfig, Choice]], int]:
-    """The runs with their settings, and the number of excluded ones."""
+    """The runs with their settings, and the number of excluded runs."""
     made: list[tuple[RunConfig, Choice]] = []
     excluded = 0
     for block, settings in combinations:
         config = _configured(settings, problems)
         if config is None:
             continue
-        fitting = [condition.fits(config.to_dict()) for condition in block.exclude]  # all, as they count their matches
+        fitting = [condition.fits(config.to_dict()) for condition in block.exclude]  # all, to record their matches
         if any(fitting):
             excluded += 1
         else:
@@ -174,7 +174,7 @@ def _configured_runs(
 
 
 def _with_conditions(settings: Choice, when: Sequence[When]) -> Iterator[Choice]:
-    """Apply conditional entries in order. Each may multiply the run."""
+    """Apply conditional entries in order. An entry with a grid turns one run into several."""
     if not when:
         yield settings
         return
@@ -188,7 +188,7 @@ def _with_conditions(settings: Choice, when: Sequence[When]) -> Iterator[Choice]
 
 
 def _merged(*choices: Choice) -> Choice:
-    """All settings; the last one for a key counts."""
+    """Merge settings. Later values of a key override earlier ones."""
     return tuple({setting.key: setting for choice in choices for setting in choice}.values())
 
 
@@ -210,7 +210,11 @@ def _place(problem: Problem, settings: Choice) -> str:
 
 
 def _check_fit(configs: Mapping[RunConfig, Choice], problems: Problems, seconds: float) -> tuple[int, int]:
-    """Build the task and model of every setting once, or of as many as there is time for: how many, and of how many."""
+    """Build the task and model of every setting once, or of as many as `seconds` allow.
+
+    Returns:
+        The number of settings that were built, and the number of all settings.
+    """
     kinds = {c.seedless_hash: (c, s) for c, s in reversed([*configs.items()])}
     ends = time.monotonic() + seconds
     checked = 0

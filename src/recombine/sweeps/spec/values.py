@@ -1,4 +1,4 @@
-"""Several values in one word, as on the command line: 2,3,4, 0..7 or bump,ramp."""
+"""Parses several values in one command-line word, such as 2,3,4, 0..7 or bump,ramp."""
 
 from __future__ import annotations
 

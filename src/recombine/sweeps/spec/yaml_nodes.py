@@ -1,4 +1,4 @@
-"""YAML files as plain data with positions. Tags are rejected, so that no objects are constructed."""
+"""Reads YAML files as plain data with positions. Tags are rejected, so no Python objects are constructed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from recombine.core.errors import InputError
 from recombine.core.files import read_named
 from recombine.core.limits import YAML_BYTES, check_yaml_nodes
 
-MOST_NAMED = 100  # problems of an input that are named
+MOST_NAMED = 100  # maximum number of problems that are listed
 PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
 @dataclass(frozen=True)
 class Node:
-    """A value with its position. `content` is a list of nodes, a dict of key → (key's position, node), or plain."""
+    """A value with its position. `content` is a list of nodes, a dict of key → (key's position, node), or a scalar."""
 
     content: Any
     place: str
@@ -34,7 +34,7 @@ class Node:
 class Problems:
     """Collects all problems of an input, to report them together."""
 
-    found: dict[str, None] = field(default_factory=dict)  # in order, each once
+    found: dict[str, None] = field(default_factory=dict)  # in order, without duplicates
 
     def add(self, place: str, text: str) -> None:
         self.found[f"{place}: {text}" if place else text] = None
