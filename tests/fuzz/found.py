@@ -38,6 +38,11 @@ def _merge_bomb(levels: int) -> bytes:
     return "\n".join(lines).encode()
 
 
+def _multiplied(entries: int) -> bytes:
+    entry = "{if: {decoder.kind: mlp}, grid: {seed: 0..8}}"
+    return f"base: {{decoder.kind: mlp}}\nwhen: [{', '.join([entry] * entries)}]".encode()
+
+
 def model_source(**given: str) -> bytes:
     """The source of a model file in which everything is valid but what is given."""
     usual = {"space": "x=3, y=3", "act": "ReLU", "before": "pass", "after": "pass", "model": "Net(n)",
@@ -75,6 +80,7 @@ FOUND = [
     Case("a value that contains itself", (*SWEEP, "s.yaml"), {"s.yaml": b"base: &a {x: *a}"}, BAD),
     Case("a file of 2 MB", (*SWEEP, "s.yaml"), {"s.yaml": b"base: {}\n" + b"# x\n" * 500_000}, BAD),
     Case("more runs than a sweep holds", (*SWEEP, "seed=0..99999999"), codes=BAD),
+    Case("conditional entries that multiply runs", (*SWEEP, "s.yaml"), {"s.yaml": _multiplied(40)}, BAD),
     Case("a threshold beyond 64 bits", (*PLAN, "holdout.kind=orthotopic", f"holdout.c={10**29}"), codes=BAD),
     Case("a comb beyond 64 bits", (*PLAN, "holdout.kind=comb", f"holdout.every={10**29}"), codes=BAD),
     Case("a million maps", (*PLAN, "decoder.kind=cp", "decoder.rank=1000000"), codes=BAD),
