@@ -11,7 +11,7 @@ from recombine.diagnostics.findings import PartResult
 from recombine.studies.framework import edition_2
 from recombine.studies.framework.edition_1 import CLAIMS
 from recombine.studies.framework.layers import loss_of_factorization, trend
-from recombine.studies.framework.verdicts import Evidence, judge, judge_by_intervals
+from recombine.studies.framework.verdicts import Evidence, decide, decide_by_intervals
 from recombine.studies.framework.width_check import width_check
 from recombine.studies.paper import r01_landscapes as landscapes
 from recombine.studies.paper import r02_superpositions as superpositions
@@ -31,7 +31,7 @@ SEEDS = (0, 1, 2)
 
 def outcome(claim: str, effects) -> str:
     found = {name: Evidence(values) for name, values in effects.items()}
-    return judge_by_intervals(CLAIMS[claim], found, SEEDS).outcome
+    return decide_by_intervals(CLAIMS[claim], found, SEEDS).outcome
 
 
 def run_layers(scores, **about):
@@ -196,7 +196,7 @@ def test_trends():
 
 
 def second(claim: str, effects, seeds=range(10)) -> str:
-    return judge(edition_2.CLAIMS[claim], effects, list(seeds)).outcome
+    return decide(edition_2.CLAIMS[claim], effects, list(seeds)).outcome
 
 
 def learnt(seed: int, *, whether: bool = True) -> dict:
@@ -213,7 +213,7 @@ def test_superpositions_per_code_with_free_weights(ramp, expected):
                for c in ("bump", "ramp") for s in range(10)]  # fmt: skip
     found = superpositions.effects(PartResult("superpositions", {"medians": literal, "free_weights": free}))
     assert second("C2", found) == expected
-    parts = {part.part.name: part.outcome for part in judge(edition_2.CLAIMS["C2"], found, range(10)).parts}
+    parts = {part.part.name: part.outcome for part in decide(edition_2.CLAIMS["C2"], found, range(10)).parts}
     assert parts["bump_free"] == parts["bump_controls"] == "reproduced"
     assert parts["bump_equal"] == "not reproduced"  # the literal form, which decides nothing
 
@@ -263,7 +263,7 @@ def test_mlps_that_never_learnt_do_not_decide():
     assert found["C14.opposite_bump"].values[5] == pytest.approx(0.3)
     assert found["C14.published_ramp"].values[0] == pytest.approx(-0.2)
     assert set(found["C14.opposite_ramp"].left_out) == {0, 1, 2}
-    outcome = {p.part.name: p.outcome for p in judge(edition_2.CLAIMS["C14"], found, range(10)).parts}
+    outcome = {p.part.name: p.outcome for p in decide(edition_2.CLAIMS["C14"], found, range(10)).parts}
     assert outcome["opposite_ramp"] == "inconclusive"  # three of ten seeds
     assert outcome["published_bump"] == "not reproduced"
 

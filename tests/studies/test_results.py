@@ -10,7 +10,7 @@ from recombine.studies.framework import edition_1
 from recombine.studies.framework.output import Output
 from recombine.studies.framework.reproduce import judged, listed, reasons
 from recombine.studies.framework.study import discover, undiagnosed
-from recombine.studies.framework.verdicts import Evidence, judge_by_intervals
+from recombine.studies.framework.verdicts import Evidence, decide_by_intervals
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 PILOT = RESULTS / "pilot"
@@ -27,7 +27,7 @@ def test_the_pilots_verdicts_follow_from_its_numbers(claim):
         f"{claim}.{part['part']}": Evidence({int(seed): value for seed, value in part["effects"].items()})
         for part in committed["parts"]
     }
-    verdict = judge_by_intervals(edition_1.CLAIMS[claim], found, [0, 1, 2]).to_json()
+    verdict = decide_by_intervals(edition_1.CLAIMS[claim], found, [0, 1, 2]).to_json()
     assert verdict["verdict"] == committed["verdict"]
     assert verdict["decided_by"] == committed["decided_by"]
     for ours, theirs in zip(verdict["parts"], committed["parts"], strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -66,13 +65,14 @@ def reproduce(
     from recombine.studies.framework.preparing import SweepOptions
     from recombine.studies.framework.profiles import profile as named
     from recombine.studies.framework.profiles import with_digits
+    from recombine.sweeps.engines.choice import workers_for_estimate
 
     words = [*(what or []), *(only or [])]
     chosen = named(profile) if mnist is None else with_digits(named(profile), mnist)
     resolve(device)
     sweeps.check_engine(engine, sweeps.EngineOptions(address=address))
     if dry_run:
-        workers = os.cpu_count() or 1
+        workers = workers_for_estimate(engine, sweeps.EngineOptions())
         _show_plan(plan(words, chosen, out, seeds, workers=workers), workers, as_json)
         return
     report = studies.reproduce(

@@ -102,7 +102,7 @@ def diagnose(
         available = split.available
     reached = (model, encode, target)
     with torch.inference_mode(False), keeping_weights(*reached), observing(*reached):
-        given, subject, notes = _looked_at(model, space, encode, output, request, available)
+        given, subject, notes = _examined(model, space, encode, output, request, available)
         steps = 2 + len(subject.layers) + sum(not isinstance(part, LayerPart) for part in parts)
         with ProgressBar("diagnose", steps, show=progress) as bar:
             bar.advance("outputs")
@@ -118,7 +118,7 @@ def diagnose(
     return Diagnosis(space, split, subject.names, found, verdict, facts)
 
 
-def _looked_at(
+def _examined(
     model: Model, space: FactorSpace, encode: Encode | str | None, output: Key | None, request: DiagnosisRequest,
     available: Bool[np.ndarray, "..."] | None,
 ) -> tuple[Given, Subject, list[str]]:  # fmt: skip

@@ -267,7 +267,7 @@ class Store:
         """
         return listed_runs(self.root)
 
-    def look(self, config: RunConfig) -> ListedRun:
+    def row(self, config: RunConfig) -> ListedRun:
         """The row of a single run."""
         if not os.path.lexists(self.directory(config)):
             return ListedRun(config.hash, RunStatus(RunState.NOT_STARTED), config.to_dict())
@@ -275,7 +275,7 @@ class Store:
 
     def status(self, config: RunConfig) -> RunStatus:
         """The status of a run. All files of a finished run are checked."""
-        found = self.look(config).status
+        found = self.row(config).status
         damage = self.damage(config) if found.finished else None
         return found if damage is None else RunStatus(RunState.DAMAGED, damage)
 

@@ -82,7 +82,7 @@ def plan(spec: Sweep, store: Store, engine: str, options: EngineOptions, *, any_
     """
     store.check_place()
     manifest.check_versions(store, spec.configs, any_version)
-    stored = {config.hash for config in spec.configs if store.look(config).status.finished}
+    stored = {config.hash for config in spec.configs if store.row(config).status.finished}
     jobs = batches([config for config in spec.configs if config.hash not in stored])
     workers = workers_for_estimate(engine, options)
     budget = 6.0 if spec.share == 1.0 else 2.0

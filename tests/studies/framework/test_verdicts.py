@@ -7,7 +7,7 @@ import pytest
 from recombine.studies.framework import edition_1, edition_2
 from recombine.studies.framework.claims import Claim, ClaimPart, Test
 from recombine.studies.framework.growth import Observation, fit_growth
-from recombine.studies.framework.verdicts import Evidence, Outcome, judge, judge_by_intervals
+from recombine.studies.framework.verdicts import Evidence, Outcome, decide, decide_by_intervals
 
 pytestmark = pytest.mark.quick
 
@@ -46,11 +46,11 @@ def test_first_edition_the_whole_interval_must_lie_on_one_side(part, effects, ou
 
 
 def first(part, effects, seeds=SEEDS, why=""):
-    return judge_by_intervals(Claim("C0", "", (part,)), {f"C0.{part.name}": Evidence(effects)}, seeds, why).parts[0]
+    return decide_by_intervals(Claim("C0", "", (part,)), {f"C0.{part.name}": Evidence(effects)}, seeds, why).parts[0]
 
 
 def second(part, effects, seeds=SEEDS, **evidence):
-    return judge(Claim("C0", "", (part,)), {f"C0.{part.name}": Evidence(effects, **evidence)}, seeds).parts[0]
+    return decide(Claim("C0", "", (part,)), {f"C0.{part.name}": Evidence(effects, **evidence)}, seeds).parts[0]
 
 
 @pytest.mark.parametrize("tested", [first, second])
@@ -89,14 +89,14 @@ def test_parts_share_the_error():
     assert 0.0125 < alone.p_for <= 0.025
     four = tuple(ClaimPart(name, "", "above", -0.9) for name in "abcd")
     reported = ClaimPart("e", "", "above", -0.9, decides=False)
-    found = judge(Claim("C0", "", (*four, reported)), {f"C0.{n}": Evidence(effects) for n in "abcde"}, SEEDS)
+    found = decide(Claim("C0", "", (*four, reported)), {f"C0.{n}": Evidence(effects) for n in "abcde"}, SEEDS)
     assert [part.outcome for part in found.parts] == ["inconclusive"] * 4 + ["reproduced"]
     assert found.parts[0].p_for == pytest.approx(4 * alone.p_for)
 
 
 def test_reported_parts_do_not_decide():
     claim = Claim("C0", "", (ABOVE, ClaimPart("literal", "", "above", 1.0, decides=False)))
-    found = judge(claim, {"C0.above": Evidence(near(2)), "C0.literal": Evidence(near(0))}, SEEDS)
+    found = decide(claim, {"C0.above": Evidence(near(2)), "C0.literal": Evidence(near(0))}, SEEDS)
     assert found.outcome == Outcome.REPRODUCED
     assert found.parts[1].outcome == Outcome.NOT_REPRODUCED
     assert found.deciding.part is ABOVE
@@ -153,7 +153,7 @@ def test_effects_of_other_seeds_do_not_count():
 def test_a_claim_of_several_parts_needs_all_of_them(first, second, outcome, decided_by):
     claim = Claim("C0", "two things hold", (ABOVE, BELOW))
     found = {"C0.above": Evidence(first), "C0.below": Evidence(second)}
-    found = judge_by_intervals(claim, found, SEEDS).to_json()
+    found = decide_by_intervals(claim, found, SEEDS).to_json()
     assert (found["verdict"], found["decided_by"]) == (outcome, decided_by)
     assert [part["part"] for part in found["parts"]] == ["above", "below"]
     assert {"claim", "verdict", "statistic", "interval", "n_seeds", "threshold"} <= set(found)
@@ -178,7 +178,7 @@ def test_margins_are_in_half_widths_of_the_interval(part, effects, margin):
 def test_a_failure_makes_a_claim_inconclusive_whatever_was_found(second, decided_by):
     claim = Claim("C0", "two things hold", (ABOVE, BELOW))
     found = {"C0.above": Evidence(WIDE), "C0.below": Evidence(second)}
-    found = judge_by_intervals(claim, found, SEEDS, "not reached", "run 12ab failed: NaN").to_json()
+    found = decide_by_intervals(claim, found, SEEDS, "not reached", "run 12ab failed: NaN").to_json()
     assert (found["verdict"], found["reason"]) == ("inconclusive", "run 12ab failed: NaN")
     assert found["decided_by"] == decided_by
 
@@ -186,7 +186,7 @@ def test_a_failure_makes_a_claim_inconclusive_whatever_was_found(second, decided
 def test_what_is_written_is_json():
     import json
 
-    found = judge(Claim("C0", "a claim", (ABOVE, WITHIN)), {"C0.above": Evidence(near(2))}, SEEDS).to_json()
+    found = decide(Claim("C0", "a claim", (ABOVE, WITHIN)), {"C0.above": Evidence(near(2))}, SEEDS).to_json()
     again = json.loads(json.dumps(found, allow_nan=False))
     assert again["parts"][0]["effects"] == {"0": 1.99, "1": 2.0, "2": 2.01}
     assert again["parts"][1]["interval"] is None

@@ -149,7 +149,7 @@ class NpzFile:
         """Chosen rows of a compressed member."""
         wanted = np.arange(header.shape[0] if header.shape else 1) if chosen is None else chosen
         row_bytes = header.nbytes // max(1, header.shape[0] if header.shape else 1)
-        check_memory(len(wanted) * row_bytes, self._what(name))
+        check_free_memory(len(wanted) * row_bytes, self._what(name))
         order = np.argsort(wanted, kind="stable")
         rows = np.empty((len(wanted), *header.shape[1:]), header.dtype)
         start = 0
@@ -216,7 +216,7 @@ class NpzFile:
         return f"Array {name!r} of {self.path}"
 
 
-def check_memory(nbytes: int, what: str) -> None:
+def check_free_memory(nbytes: int, what: str) -> None:
     """Raise if more would be read into memory than is free, before anything is allocated."""
     free = available_memory()
     if free is not None and nbytes > 0.8 * free:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from recombine.core.holdouts import Holdout
+from recombine.core.statistics import median
 
 
 def warp(
@@ -22,19 +23,21 @@ def warp(
         roughness_ood: Mean of `neighbour_differences`.
         …_median: The same with medians instead of means, which are robust to single cells.
     """
-    trained, held, d = holdout.id_mask.ravel(), holdout.ood_mask.ravel(), log_volume - truth
-    steps = neighbour_differences(log_volume, holdout)
+    d = log_volume - truth
+    id_cells, ood_cells = holdout.id_mask.ravel(), holdout.ood_mask.ravel()
+    d_id, d_ood = _known(d[id_cells]), _known(d[ood_cells])
+    steps = _known(neighbour_differences(log_volume, holdout))
     return {
-        "truth_log_volume_id": _mean(truth[trained]),
-        "truth_log_volume_ood": _mean(truth[held]),
-        "distortion_id": _mean(np.abs(d[trained])),
-        "distortion_ood": _mean(np.abs(d[held])),
-        "warp": _mean(d[held]) - _mean(d[trained]),
+        "truth_log_volume_id": _mean(_known(truth[id_cells])),
+        "truth_log_volume_ood": _mean(_known(truth[ood_cells])),
+        "distortion_id": _mean(np.abs(d_id)),
+        "distortion_ood": _mean(np.abs(d_ood)),
+        "warp": _mean(d_ood) - _mean(d_id),
         "roughness_ood": _mean(steps),
-        "distortion_id_median": _median(np.abs(d[trained])),
-        "distortion_ood_median": _median(np.abs(d[held])),
-        "warp_median": _median(d[held]) - _median(d[trained]),
-        "roughness_ood_median": _median(steps),
+        "distortion_id_median": median(np.abs(d_id)),
+        "distortion_ood_median": median(np.abs(d_ood)),
+        "warp_median": median(d_ood) - median(d_id),
+        "roughness_ood_median": median(steps),
     }
 
 
@@ -46,13 +49,9 @@ def neighbour_differences(log_volume: Float[np.ndarray, " cell"], holdout: Holdo
     return np.concatenate(steps) if steps else np.empty(0)
 
 
-def _mean(values: Float[np.ndarray, "..."]) -> float:
-    """Without NaNs; NaN if there is nothing else."""
-    known = values[np.isfinite(values)]
+def _known(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " known"]:
+    return values[np.isfinite(values)]
+
+
+def _mean(known: Float[np.ndarray, " known"]) -> float:
     return float(known.mean()) if len(known) else math.nan
-
-
-def _median(values: Float[np.ndarray, "..."]) -> float:
-    """Without NaNs; NaN if there is nothing else."""
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else math.nan

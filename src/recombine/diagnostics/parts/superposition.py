@@ -332,17 +332,17 @@ def _evidence_arrays(outputs: Tensor, evidence: Evidence, pictured: np.ndarray) 
 
 def _class_rows(split: str, found: Classes, evidence: Evidence) -> Rows:
     space = evidence.space
-    looked = evidence.unseen if split == "ood" else evidence.control
+    shown = evidence.unseen if split == "ood" else evidence.control
     values = space.values(torch.from_numpy(found.cells)).tolist()
-    flat = np.maximum(looked.memory.flat, 1e-300)
+    flat = np.maximum(shown.memory.flat, 1e-300)
     nothing = np.full(len(found.cells), math.nan)
-    truth = looked.truth
+    truth = shown.truth
     columns = {
         "relative_error": nothing if truth is None else truth.error,
         "strength": nothing if truth is None else truth.strength,
-        "sum": _explained(looked.memory.sum, flat),
-        "single": _explained(looked.memory.single, flat),
-        "strangers": _explained(looked.memory.strangers, flat),
+        "sum": _explained(shown.memory.sum, flat),
+        "single": _explained(shown.memory.single, flat),
+        "strangers": _explained(shown.memory.strangers, flat),
         "form": nothing if truth is None else _explained(truth.form, flat),
     }
     shows = [f"shows_{name}" for name in space.names]

@@ -36,7 +36,7 @@ def task_of(config: Mapping[str, Any]) -> Task:
     return RunConfig.from_dict(config).task()
 
 
-def spread_cells(holdout: Holdout, ood: int, trained: int = 0) -> Int[Tensor, " cell"]:
+def cells_to_show(holdout: Holdout, ood: int, trained: int = 0) -> Int[Tensor, " cell"]:
     """Select `trained` ID cells followed by `ood` OOD cells, each spread evenly over their split."""
     return torch.cat([_evenly(holdout.id_cells, trained), _evenly(holdout.ood_cells, ood)])
 
@@ -141,7 +141,7 @@ def keep_samples(part: PartResult, name: str, run: StoredRun, shown: int) -> Non
 
     if f"outputs/{name}" in part.arrays:
         return
-    cells = spread_cells(run.task.holdout, shown)
+    cells = cells_to_show(run.task.holdout, shown)
     truth, outputs = render(run.model, run.task, cells)
     part.facts.setdefault("config", run.config.to_dict())
     part.arrays.update({"cells": cells.numpy(), "truth": truth, f"outputs/{name}": outputs})

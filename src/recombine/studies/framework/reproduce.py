@@ -28,7 +28,7 @@ from recombine.studies.framework.preparing import Preparation, Say, SweepOptions
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import Runs, Study, discover, select, undiagnosed
 from recombine.studies.framework.training_code import training_code
-from recombine.studies.framework.verdicts import Evidence, judge, judge_by_intervals
+from recombine.studies.framework.verdicts import Evidence, decide, decide_by_intervals
 
 
 @dataclass
@@ -212,9 +212,9 @@ def judged(
     first = {} if part is None else {name: Evidence(values) for name, values in study.first_effects(part).items()}
     rows = []
     for claim in study.claims:
-        second = judge(edition_2.CLAIMS[claim], effects, seeds, reason, failure).to_json()
+        second = decide(edition_2.CLAIMS[claim], effects, seeds, reason, failure).to_json()
         before = edition_1.CLAIMS.get(claim)  # the first edition lacks claims that were added later
-        found = None if before is None else judge_by_intervals(before, first, seeds, reason, failure).to_json()
+        found = None if before is None else decide_by_intervals(before, first, seeds, reason, failure).to_json()
         rows.append({**second, "edition": EDITION, "first_edition": found})
     return rows
 

@@ -1,9 +1,9 @@
 """Verdicts on claims from one number per seed, in two editions.
 
-Second edition (`judge`): each part is tested in both directions, one-sided at α = 0.025 after Holm's correction over
+Second edition (`decide`): each part is tested in both directions, one-sided at α = 0.025 after Holm's correction over
 the parts of its claim (the deciding parts and the additional ones separately). A part is *reproduced* if the number is
 significantly on the claimed side, *not reproduced* if it is significantly on the other side, and *inconclusive*
-otherwise. First edition (`judge_by_intervals`): the 95 % Student interval of the mean must lie entirely on one side of
+otherwise. First edition (`decide_by_intervals`): the 95 % Student interval of the mean must lie entirely on one side of
 the threshold.
 
 In both editions, a claim is reproduced if all deciding parts are, and not reproduced if any of them is not. A part is
@@ -160,7 +160,7 @@ class Verdict:
         }
 
 
-def judge(claim: Claim, effects: Effects, seeds: Sequence[int], reason: str = "", failure: str = "") -> Verdict:
+def decide(claim: Claim, effects: Effects, seeds: Sequence[int], reason: str = "", failure: str = "") -> Verdict:
     """Second edition: test every part, correct for their number, and decide.
 
     Args:
@@ -215,10 +215,10 @@ def _test(part: ClaimPart, fit: GrowthFit | None, values: list[float]) -> tuple[
     return lower.estimate, lower.low, lower.high, p_for, p_against
 
 
-def judge_by_intervals(
+def decide_by_intervals(
     claim: Claim, effects: Effects, seeds: Sequence[int], reason: str = "", failure: str = ""
 ) -> Verdict:
-    """First edition: compare the 95 % Student interval of every part with its threshold. Arguments as in `judge`."""
+    """First edition: compare the 95 % Student interval of every part with its threshold. Arguments as in `decide`."""
     why = "; ".join(text for text in (failure, reason) if text)
     parts = []
     for part in claim.parts:

@@ -10,7 +10,7 @@ import numpy as np
 from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import CODE_LABELS, CODES, HOLDOUTS, cnn
-from recombine.studies.framework.figure_style import seeds_note, spread_cells, task_of
+from recombine.studies.framework.figure_style import cells_to_show, seeds_note, task_of
 from recombine.studies.framework.learning import Rows, evidence, grouped
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study
@@ -43,7 +43,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
         errors.setdefault(f"mse/{holdout}/{code}", []).append(run.scores.columns["mse"])
         found.facts["configs"].setdefault(holdout, run.config.to_dict())
         if f"outputs/{holdout}/{code}" not in found.arrays:
-            cells = spread_cells(run.task.holdout, SHOWN_OOD, SHOWN_ID)
+            cells = cells_to_show(run.task.holdout, SHOWN_OOD, SHOWN_ID)
             truth, outputs = render(run.model, run.task, cells)
             found.arrays[f"cells/{holdout}"], found.arrays[f"truth/{holdout}"] = cells.numpy(), truth
             found.arrays[f"outputs/{holdout}/{code}"] = outputs

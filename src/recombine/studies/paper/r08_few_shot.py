@@ -26,9 +26,9 @@ from recombine.studies.framework.baseline import PAPER_RECIPE, REMEDY, centre, s
 from recombine.studies.framework.figure_style import (
     BRIGHTNESS,
     SMALL,
+    cells_to_show,
     over_seeds,
     seeds_note,
-    spread_cells,
     task_of,
     tidy,
 )
@@ -167,7 +167,7 @@ def _keep_pictures(found: PartResult, bumps: int, run: StoredRun) -> None:
     from recombine.scoring.outputs import render
 
     task = run.task
-    cells = spread_cells(task.holdout, SHOWN)
+    cells = cells_to_show(task.holdout, SHOWN)
     values = task.space.values(cells)
     outputs = foreground(task.scene, torch.from_numpy(render(run.model, task, cells)[1]))
     found.facts.update(config=run.config.to_dict(), seed=run.config.seed)

@@ -13,7 +13,7 @@ from recombine.core.statistics import median
 from recombine.diagnostics.findings import PartResult
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, inner_cnn, mlp, published_mlp
-from recombine.studies.framework.figure_style import SMALL, by_layer, seeds_note, spread_cells, task_of, unseen_rows
+from recombine.studies.framework.figure_style import SMALL, by_layer, cells_to_show, seeds_note, task_of, unseen_rows
 from recombine.studies.framework.layer_figures import curves, volume_maps
 from recombine.studies.framework.layers import REQUEST, layer_rows, loss_of_factorization, volumes, warp_row
 from recombine.studies.framework.learning import (
@@ -114,7 +114,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
             key = f"{decoder}/{code}/{depth}"
             if key not in found.facts["configs"]:
                 found.facts["configs"][key] = run.config.to_dict()
-                cells = spread_cells(run.task.holdout, SHOWN)
+                cells = cells_to_show(run.task.holdout, SHOWN)
                 truth, outputs = render(run.model, run.task, cells)
                 found.arrays.update({f"cells/{code}": cells.numpy(), f"truth/{code}": truth, f"outputs/{key}": outputs})
                 found.arrays.update({f"volume/{key}/{n}": values for n, values in volumes(diagnosis).items()})

@@ -85,7 +85,7 @@ class RayCluster:
         self.actors: list[_Actor] = []
         self.told: list[Event] = []
         self.failed_starts = 0
-        self._looked = -LOOK_AGAIN
+        self._checked_at = -LOOK_AGAIN
         self._add_actors()
 
     def capacity(self) -> int:
@@ -94,9 +94,9 @@ class RayCluster:
 
     def _add_actors(self) -> None:
         """Keep as many actors as fit on the cluster. Actors that do not fit wait in Ray's queue."""
-        if time.monotonic() - self._looked < LOOK_AGAIN:
+        if time.monotonic() - self._checked_at < LOOK_AGAIN:
             return
-        self._looked = time.monotonic()
+        self._checked_at = time.monotonic()
         fitting = sum(_fitting(node, self.needs) for node in self.ray.nodes() if node["Alive"])
         wanted = min(fitting, self.limit) if self.limit is not None else fitting
         while len(self.actors) < wanted:
@@ -146,7 +146,7 @@ class RayCluster:
     def _remove(self, actor: _Actor) -> None:
         if actor in self.actors:
             self.actors.remove(actor)
-        self._looked = -LOOK_AGAIN
+        self._checked_at = -LOOK_AGAIN
         with contextlib.suppress(Exception):
             self.ray.kill(actor.handle)
 
