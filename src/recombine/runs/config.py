@@ -1,11 +1,11 @@
-"""The configuration of a run: everything its result depends on, and nothing else.
+"""The configuration of a run: all settings that its result depends on.
 
     config = RunConfig.parse(["decoder.kind=mlp", "decoder.depth=4", "seed=1"])
-    config.hash                       # names the run
+    config.hash                       # identifies the run
     config.task(), config.model()     # the task and the model that it describes
 
 The groups are scene, encoding, holdout, decoder and training, each with a `kind`, and the seed. A canonical
-configuration has every default filled in, so that two spellings of the same run have the same hash.
+configuration has every default filled in, so equivalent configurations have the same hash.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ DEFAULTS: dict[str, Any] = {
     "training": {"kind": "paper"},
     "seed": 0,
 }
-CERTAINLY_FITS = 2**20  # decoders up to this product of sizes are built without an estimate
-STATES = 4  # numbers per weight in training: the weight, its gradient and two running averages
+CERTAINLY_FITS = 2**20  # decoders up to this product of sizes are built without estimating their memory
+STATES = 4  # values stored per weight in training: the weight, its gradient and two running averages
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class RunConfig:
     def from_dict(cls, given: Mapping[str, Any], problems: Sequence[Problem] = ()) -> RunConfig:
         """Validate a nested configuration. Missing parts get their defaults.
 
-        All problems are raised together, after the ones that were found earlier (`problems`).
+        All problems are raised together. `problems` were found earlier and are listed first.
         """
         _check_mapping(given)
         problems = [*problems]
@@ -127,13 +127,14 @@ class RunConfig:
 
     @cached_property
     def seedless_hash(self) -> str:
-        """A hash that all seeds of a configuration share."""
+        """The hash of the configuration without its seed."""
         return hash_of(self.identity())
 
     def identity(self) -> dict[str, Any]:
         """The settings that identify the run, without the seed.
 
-        Settings introduced later are omitted while they have their introduction value, and so are paths of files.
+        Paths of files are omitted. Settings that were introduced later (`Since`) are omitted if they have the value
+        that earlier runs used implicitly, so that the hashes of earlier runs do not change.
         """
         groups = self.to_dict()
         factors = groups["scene"].pop("factors")
@@ -182,18 +183,18 @@ class RunConfig:
         with torch.device("meta"):
             try:
                 counted = DECODERS.build(self.decoder, task)
-            except RuntimeError:  # a decoder whose constructor reads values, which do not exist here
+            except RuntimeError:  # the decoder's constructor reads values, which meta tensors do not have
                 return 0
         return sum(part.nbytes for part in (*counted.parameters(), *counted.buffers()))
 
     def check(self) -> None:
-        """Raise if the parts do not fit together, which shows only when they are built."""
+        """Build the parts and raise if they are incompatible with each other."""
         task = self.task()
         task.encoding.check()
         model, recipe = self.model(task), self.recipe()
         check_examples(task, recipe)
         values = task.space.values(task.holdout.id_cells[:1].repeat(2))
-        with torch.no_grad():  # loss terms reject models that they do not apply to
+        with torch.no_grad():  # loss terms raise for models that they do not apply to
             loss, inputs, targets = recipe.loss_function(), task.inputs(values), task.targets(values)
             loss.check(model.eval()(inputs), targets)
             Objective(model, loss, recipe.loss_terms())(inputs, targets, 0.0)
@@ -204,7 +205,7 @@ class RunConfig:
 
 
 def _canonical_scene(part: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    """Validate a scene and its factors, which some kinds infer themselves. Problems are appended to `problems`."""
+    """Validate a scene and its factors, which some kinds of scene infer. Problems are appended to `problems`."""
     component = cast("type[Scene]", SCENES.components.get(str(part["kind"]), Scene))
     factors = part.pop("factors", None if component.factors_from_data else DEFAULTS["scene"]["factors"])
     scene: dict[str, Any] = {}
@@ -242,13 +243,13 @@ def _check_mapping(given: Any) -> None:
 
 def hash_of(config: Mapping[str, Any]) -> str:
     """16 hexadecimal digits that identify a configuration, given as its identity."""
-    scene = {**config["scene"], "factors": list(config["scene"]["factors"].items())}  # the order matters
+    scene = {**config["scene"], "factors": list(config["scene"]["factors"].items())}  # the order of factors matters
     canonical = json.dumps({**config, "scene": scene}, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A nested configuration with dotted keys, two levels deep: groups and their settings."""
+    """Flatten a nested configuration into "group.setting" keys. Deeper levels stay nested."""
     found: dict[str, Any] = {}
     for group, content in config.items():
         if isinstance(content, Mapping):
@@ -261,7 +262,7 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
 def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[str, Any], list[Problem]]:
     """Apply "a.b=value" strings to a nested configuration. Also returns the problems of malformed strings.
 
-    Choosing another `kind` drops the old keys of the group, whatever the order of the strings.
+    A new `kind` drops the old keys of its group, regardless of the order of the strings.
     """
     config: dict[str, Any] = copy.deepcopy({**DEFAULTS, **base})
     problems: list[Problem] = []
@@ -291,7 +292,7 @@ def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[st
 
 
 def _finds_factors(kind: Any, base: Mapping[str, Any]) -> bool:
-    """Whether a kind of scene infers its factors and the base names none."""
+    """Whether a kind of scene infers its factors and the base configuration does not give any."""
     component = SCENES.components.get(kind) if isinstance(kind, str) else None
     named = isinstance(base.get("scene"), Mapping) and "factors" in base["scene"]
     return getattr(component, "factors_from_data", False) and not named

@@ -1,6 +1,6 @@
-"""Damaged runs: training them again, and reports of them.
+"""Reports damaged runs and marks them to be trained again.
 
-There is one line for each if they are few, and one line and a file with the details if they are many.
+Each damaged run is reported on one line. If there are many, a single line refers to a file with the details.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ DETAILS = "damaged-runs.json"
 
 
 def damage_lines(root: Path, damaged: Mapping[str, str], *, write: bool = True) -> list[str]:
-    """Describe the damaged runs of a store, given with their reasons.
+    """Describe the damaged runs of a store.
 
-    If there are more than `MOST_NAMED`, only their number is given, and the reasons are written to `DETAILS` in the
-    store, unless `write` is False.
+    Args:
+        root: Folder of the store.
+        damaged: Maps ids of damaged runs to the reason.
+        write: If there are more than `MOST_NAMED` runs, write the reasons to the file `DETAILS` in the store.
     """
     if len(damaged) <= MOST_NAMED:
         return [f"Run {run} is damaged: {reason}" for run, reason in damaged.items()]
     where = f"see `recombine runs list --out {root} --json` for the reasons"
-    with contextlib.suppress(StoreError):  # a read-only store
+    with contextlib.suppress(StoreError):  # the store may be read-only
         if write:
             write_json(root / DETAILS, dict(damaged))
             where = f"see {root / DETAILS} for the reasons"
@@ -47,7 +49,7 @@ def reopen_damaged(store: Store, configs: Sequence[RunConfig]) -> list[str]:
     for config in configs:
         damage = store.damage(config) if store.is_finished(config) else None
         if damage is not None:
-            with contextlib.suppress(LockHeld):  # another process is doing it
+            with contextlib.suppress(LockHeld):  # another process is reopening the run
                 store.reopen(config)
                 damaged[config.hash] = damage.removesuffix(AGAIN).rstrip()
     return [f"Training again: {line}" for line in damage_lines(store.root, damaged)]

@@ -1,7 +1,7 @@
-"""Estimates of how long runs take, from the runs in a store or from a few steps of a similar run.
+"""Estimates the training time of runs from stored runs, or from a few measured steps of a similar run.
 
-Runs are similar if they have the same decoder, image size, batch size and number of input units. A busy machine takes
-longer.
+Runs are similar if they have the same decoder, image size, batch size and number of input units. The estimate does not
+account for other load on the machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Estimator:
     Args:
         store: Store whose runs are used first.
         measure: Seconds to spend on measuring each kind of run.
-        budget: Seconds for all measurements together. Beyond it, runs are assumed to be as fast as the measured ones.
+        budget: Seconds for all measurements. Runs that are not measured are assumed to be as fast as measured ones.
         threads: Threads of the process; by default those of the current one.
     """
 
@@ -53,18 +53,18 @@ class Estimator:
             self._known[kind] = Cost(0.0, median(values))
 
     def seconds(self, configs: Iterable[RunConfig]) -> list[float]:
-        """Seconds of every run when trained alone."""
+        """Estimated seconds of every run, each trained alone."""
         return self.of_batches([[config] for config in configs])
 
     def of_batches(self, batches: Sequence[Sequence[RunConfig]]) -> list[float]:
-        """Seconds of every batch of configurations that differ only in their seeds and train together."""
+        """Estimated seconds of every batch. A batch contains configurations that differ only in their seeds."""
         found = [self._of_batch(batch) for batch in batches]
         known = [seconds for seconds in found if seconds is not None]
         usual = sum(known) / len(known) if known else 0.0
         return [usual if seconds is None else seconds for seconds in found]
 
     def on_workers(self, batches: Sequence[Sequence[RunConfig]], workers: int) -> float:
-        """Seconds of all batches in parallel on this many workers."""
+        """Estimated seconds of all batches on `workers` parallel workers."""
         each = self.of_batches(batches)
         return max(sum(each) / workers, max(each)) if each else 0.0
 
@@ -86,7 +86,7 @@ def total_steps(config: RunConfig) -> int:
 
 
 def kind_of(config: RunConfig) -> str:
-    """A key that runs of the same speed share."""
+    """A key that is equal for runs with the same expected time per step."""
     return _kind(config.to_dict())
 
 

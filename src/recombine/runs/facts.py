@@ -20,7 +20,7 @@ AGAIN = "Train the run again with `recombine train … --force` and its settings
 
 
 def run_digest(facts: dict[str, Any]) -> str:
-    """Digest of run.json, which reveals later changes."""
+    """Digest of run.json. It is stored with the run to detect later changes."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
@@ -46,9 +46,9 @@ def read_facts(content: bytes, what: str) -> dict[str, Any]:
 
 
 def check_belongs(facts: dict[str, Any], run: str, what: str, names: StoredNames) -> None:
-    """Raise a DamagedError unless the facts belong to this run, judged by the recorded id and by the configuration.
+    """Raise a DamagedError if the recorded id or the configuration belongs to another run.
 
-    Settings of a plug-in that is not loaded cannot be checked; then only the recorded id counts.
+    If a plug-in is not loaded, its settings cannot be checked, and only the recorded id is compared.
     """
     if facts["run"] != run:
         raise DamagedError(f"{what} belongs to run {facts['run']}, not to run {run}. {AGAIN}")
@@ -62,7 +62,7 @@ def lacks_plugin(facts: dict[str, Any]) -> bool:
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:
-    """Whether all values are finite numbers that fit into 64 bits. None stands for an unknown number."""
+    """Whether all values are finite numbers that fit into 64 bits, or None for unknown numbers."""
     return all(
         one is None
         or (type(one) is float and -math.inf < one < math.inf)
@@ -88,7 +88,7 @@ def _is_texts(value: Any) -> bool:
 
 
 def is_summary(value: Any) -> bool:
-    """Whether a value is a mapping to numbers, some of which may be unknown."""
+    """Whether a value maps names to numbers, or to None for unknown numbers."""
     return isinstance(value, dict) and _are_numbers(value.values())
 
 

@@ -1,4 +1,4 @@
-"""Fast checks that stored configurations belong to their runs: a listing checks thousands."""
+"""Fast checks that stored configurations belong to their runs. A listing may check thousands of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recombine.runs.named import digits
 
 
 class StoredNames:
-    """Hashes of stored configurations. Results for groups of settings are computed once and reused."""
+    """Computes hashes of stored configurations. Results for groups of settings are cached."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str], dict[str, Any]] = {}
@@ -27,7 +27,7 @@ class StoredNames:
         if name is not None:
             return digits([name, config["seed"]]) == run
         try:
-            # the stored settings identify the run, unless some were introduced later or are paths
+            # the second hash omits paths and settings that were introduced later
             return hash_of(config) == run or self._hash(config) == run
         except (ValueError, RecursionError) as error:  # a non-finite number, or too deeply nested
             raise DamagedError(f"The configuration of run {run} cannot be read: {error}") from error

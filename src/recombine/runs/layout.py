@@ -10,12 +10,12 @@ CONFIG = "config.json"
 WEIGHTS = "model/model.safetensors"
 CHECKPOINT = "checkpoint.safetensors"
 LOCK = ".lock"
-OUTPUTS = "outputs.safetensors"  # of runs that were saved under a name
+OUTPUTS = "outputs.safetensors"  # only for runs that were saved under a name
 RESULTS = (CONFIG, "model/config.json", WEIGHTS, "scores.csv", "history.jsonl", "losses.safetensors")
-NEW = ".new"  # results are collected here before they replace the old files
+NEW = ".new"  # results are written here before they replace the old files
 FOLDERS = ("model", "diagnosis", NEW)
 DIAGNOSIS = re.compile(r"diagnosis/[^/]+\.(json|csv|safetensors)")
-# files of a run in training, or of one that was killed
+# files of a run that is in training or was killed
 PASSING = re.compile(r"(next-|damaged-)?checkpoint\.safetensors|\.lock.*|(.*/)?\..*\.part")
 
 

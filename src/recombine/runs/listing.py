@@ -42,13 +42,13 @@ class ListedRun:
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """All fields in one mapping. A metric never overwrites a fact."""
+        """All fields in one mapping. Metrics do not overwrite the other fields."""
         named = {"name": self.name} if self.name else {}
         return {**self.summary, "run": self.id, **named, **self.status.to_json(), "config": self.config}
 
 
 def run_ids(root: Path) -> list[str]:
-    """All runs of a folder, finished or not. Links with the name of a run are included; they count as damaged."""
+    """Ids of all runs of a folder, finished or not. Links with the name of a run are included and count as damaged."""
     if not root.is_dir():
         return []
     with os.scandir(root) as entries:
@@ -62,7 +62,7 @@ def run_ids(root: Path) -> list[str]:
 def listed_runs(root: Path) -> list[ListedRun]:
     """List every run of a folder. A damaged run does not prevent the others from being listed."""
     names, collecting = StoredNames(), gc.isenabled()
-    gc.disable()  # collection would traverse thousands of live rows repeatedly
+    gc.disable()  # the garbage collector would repeatedly traverse thousands of live rows
     try:
         return [listed_run(root, run, names) for run in run_ids(root)]
     finally:
@@ -77,7 +77,7 @@ def listed_run(root: Path, run: str, names: StoredNames | None = None) -> Listed
     try:
         if os.path.islink(f"{root}/{run}"):
             raise StoreError(f"{root}/{run} is a symbolic link, and recombine does not follow links. Remove it.")
-        try:  # most runs are finished, and there may be thousands: check once
+        try:  # reading directly is faster than checking first that the run is finished
             content = read_plain(what)
         except FileNotFoundError:
             return _unfinished(root, run, names)

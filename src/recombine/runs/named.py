@@ -1,4 +1,4 @@
-"""Runs saved under a name, of any module and loss. Their results are stored, but not how to train them again."""
+"""Runs of any module and loss that were saved under a name. They have results, but cannot be trained again."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from recombine.runs.run import Run
 
 MODULE = "module"  # kind of a decoder of a user-defined class
 NAME = re.compile(r"[^\x00-\x1f/\\]{1,100}")
-AT_ONCE = 256  # cells
+AT_ONCE = 256  # number of cells per batch
 
 
 @dataclass(frozen=True)
 class NamedConfig(RunConfig):
-    """The known settings of a run that was saved under a name. Groups may lack a kind. It cannot be trained again."""
+    """The known settings of a run that was saved under a name. Groups may lack a kind."""
 
     name: str = ""
 
@@ -78,12 +78,12 @@ class NamedConfig(RunConfig):
 
 
 def digits(parts: list[Any]) -> str:
-    """16 hexadecimal digits from the name of a run and, unless they are for all of its seeds, its seed."""
+    """16 hexadecimal digits that identify a run, from its name and optionally its seed."""
     return hashlib.sha256(json.dumps(["named", *parts]).encode()).hexdigest()[:16]
 
 
 def config_of(run: Run, name: str) -> NamedConfig:
-    """Collect the configurations that the parts of a run know."""
+    """Collect the configurations of the parts of a run, where they have one."""
     if not NAME.fullmatch(name):
         raise InputError(
             f"A name must have 1 to 100 characters, without slashes and line breaks. Got {name!r}.", "name"
@@ -93,9 +93,9 @@ def config_of(run: Run, name: str) -> NamedConfig:
     if isinstance(model, Decoder):
         own = {**model.config, "inverse": task.inverse}
     return NamedConfig(
-        scene={**_remembered(task.scene), "factors": task.space.to_config()},
-        encoding=_remembered(task.encoding),
-        holdout=_remembered(task.holdout),
+        scene={**_config_of_part(task.scene), "factors": task.space.to_config()},
+        encoding=_config_of_part(task.encoding),
+        holdout=_config_of_part(task.holdout),
         decoder=own,
         training=run.training.model_dump(),
         seed=run.seed,
@@ -103,13 +103,13 @@ def config_of(run: Run, name: str) -> NamedConfig:
     )
 
 
-def _remembered(part: object) -> dict[str, Any]:
+def _config_of_part(part: object) -> dict[str, Any]:
     config = getattr(part, "config", None)
     return dict(config) if config and "kind" in config else {"kind": None, "class": type(part).__name__}
 
 
 def grid_of(holdout: Holdout) -> dict[str, list[int]]:
-    """Which cells are held out and which exist, as alternating run lengths over the grid."""
+    """Run-length encoding of the held-out cells and of the existing cells over the grid."""
     return {"held_out": run_lengths(holdout.mask), "available": run_lengths(holdout.available)}
 
 

@@ -1,4 +1,4 @@
-"""Deleting runs, and only runs."""
+"""Deletes the folders of runs. Folders with other files are left unchanged."""
 
 from __future__ import annotations
 

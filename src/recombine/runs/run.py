@@ -26,7 +26,7 @@ class Run(TrainingResult):
         run.report("report.html")
 
     Attributes:
-        diagnosis: Result of the last call of `diagnose`; None before.
+        diagnosis: Result of the last call of `diagnose`; None before the first call.
     """
 
     diagnosis: Diagnosis | None = field(default=None, init=False)
@@ -47,14 +47,14 @@ class Run(TrainingResult):
         return found
 
     def save(self, store: Store | str | Path, name: str = "", *, replace: bool = False) -> StoredRun:
-        """Save the run in a store under a name: weights, scores, history, outputs, and the diagnosis if there is one.
+        """Save weights, scores, history, outputs and the diagnosis, if there is one, in a store under a name.
 
-        Listing, tabulating and reporting the run does not need its class. `recombine.load_run(name, module=…)` loads
-        it.
+        A saved run can be listed, tabulated and reported without the class of its model. To use the model, load the
+        run with `recombine.load_run(name, module=…)`.
 
         Args:
             store: The store, or its folder.
-            name: Any text; by default the class of the model. Each seed of a name is a separate run.
+            name: Any text; by default the class name of the model. Each seed of a name is a separate run.
             replace: Whether to replace a run with the same name and seed.
         """
         from recombine.runs.store import Store
@@ -63,6 +63,6 @@ class Run(TrainingResult):
         return where.save(self, name or class_name(self.model), replace=replace)
 
     def report(self, path: str | Path = "report.html", name: str = "") -> Path:
-        """Write a page about the run, after diagnosing it if necessary."""
+        """Write an HTML report of the run. Diagnoses the run first if necessary."""
         found = self.diagnosis or self.diagnose()
         return hook("write_page")({name or class_name(self.model): found}, path)

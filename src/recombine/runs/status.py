@@ -7,22 +7,22 @@ from enum import StrEnum
 
 
 class RunState(StrEnum):
-    """The state of a run. Programs should decide by this value, never by the text that describes it."""
+    """The state of a run. Programs should use this value and not parse the text that describes it."""
 
     NOT_STARTED = "not started"
-    STOPPED = "stopped"  # training can resume from a checkpoint
+    STOPPED = "stopped"  # training can be resumed from a checkpoint
     FINISHED = "finished"
     DAMAGED = "damaged"  # files are missing, changed, foreign or unreadable
 
 
 class Planned(StrEnum):
-    """What a command would do with a run."""
+    """The action that a command would take for a run."""
 
     TRAIN = "to train"
     CONTINUE = "to train on"  # from its checkpoint
     AGAIN = "to train again"
     NOTHING = "finished"
-    REFUSED = "damaged"  # finished but damaged; trained again only on request
+    REFUSED = "damaged"  # finished but damaged; it is trained again only if requested
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from recombine.runs.writing import add_run, clear_way, write_run
 from recombine.training.checkpoint import discard, steps_done
 
 ID_PREFIX = re.compile(r"[0-9a-f]{1,16}")
-MOST_NAMED = 10  # names of runs in an error
+MOST_NAMED = 10  # maximum number of names of runs in an error message
 MOST_FILE = 2**33  # maximum bytes of a file that is sent to another machine
 
 
@@ -72,7 +72,7 @@ def load_run(
         )
     stored = dataclasses.replace(where.load(found[0] if found else name), module=module, given_task=task)
     if module is not None and stored.has_own_class:
-        _ = stored.model  # loads the weights, so that a module they do not fit is rejected here
+        _ = stored.model  # loads the weights, which raises if they do not fit the module
     return stored
 
 
@@ -111,10 +111,18 @@ class Store:
     ) -> list[StoredRun]:
         """Train every configuration that is not finished yet and return all runs in the given order.
 
-        Configurations that differ only in their seed train together where that is faster. An interrupted run resumes
-        from its last checkpoint; an unusable checkpoint is set aside and the run starts again. If a seed diverges, the
-        others are still finished and stored. The ids of the runs that this call has written are appended to the list
-        `written`; all other runs were finished before or by another process.
+        Configurations that differ only in their seed train together if that is faster. An interrupted run resumes from
+        its last checkpoint. An unusable checkpoint is renamed and the run starts again. If a seed diverges, the other
+        seeds are still finished and stored.
+
+        Args:
+            configs: The configurations. Duplicates are trained once.
+            force: Also train runs that are already finished.
+            device: "auto", "cpu", "cuda", "cuda:1", "mps".
+            checkpoint_seconds: Seconds between checkpoints.
+            progress: Show a progress bar; by default only on a terminal.
+            written: A list to which the ids of the runs trained by this call are appended. All other runs were finished
+                before or by another process.
         """
         groups: dict[str, list[RunConfig]] = {}
         for config in dict.fromkeys(configs):
@@ -154,9 +162,10 @@ class Store:
             lock.release()
 
     def add(self, config: RunConfig, files: Mapping[str, bytes], lock: Lock) -> None:
-        """Add a run that was finished on another machine, given as the content of its files. The caller holds its lock.
+        """Add a run that was finished on another machine, given as the content of its files.
 
-        The files are untrusted data: only the files of a run are accepted, and only if they match their digests.
+        The caller must hold the lock of the run. The files are untrusted: only files of a run that match their digests
+        are accepted.
         """
         lock.check()
         add_run(self.directory(config), config, files)
@@ -176,7 +185,7 @@ class Store:
         return inside(self.root, config.hash, CHECKPOINT)
 
     def is_finished(self, config: RunConfig) -> bool:
-        """Whether there is a run.json. Use `status` or `list` to check whether it is intact."""
+        """Whether the run has a run.json. Use `status` or `list` to check whether it is intact."""
         return self._has_record(config.hash)
 
     def _has_record(self, run: str) -> bool:
@@ -184,7 +193,7 @@ class Store:
         return path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
 
     def damage(self, config: RunConfig) -> str | None:
-        """What is wrong with a finished run: a file that is missing, unreadable or changed. None if it is intact."""
+        """Describe the damage of a finished run: a missing, unreadable or changed file. None if the run is intact."""
         try:
             StoredRun(self.directory(config), config, self.facts(config.hash)).verify()
         except InputError as error:
@@ -206,7 +215,7 @@ class Store:
 
         Args:
             run: Id of the run.
-            without_plugins: Also load a run whose plug-ins are missing. Its stored results can be read, but its task
+            without_plugins: Load the run even if its plug-ins are missing. Its stored results can be read, but its task
                 and model cannot be built.
         """
         run = self.resolve(run)
@@ -243,7 +252,7 @@ class Store:
         return facts
 
     def resolve(self, run: str) -> str:
-        """The full id of a run from a unique prefix. Raises for anything else."""
+        """The full id of a run from a unique prefix. Raises if no run or several runs match."""
         if not ID_PREFIX.fullmatch(run):
             raise InputError(
                 f"The id of a run has up to 16 hexadecimal digits. Got {run!r}. `recombine runs list` shows the ids."
@@ -257,7 +266,7 @@ class Store:
         return found[0]
 
     def ids(self) -> list[str]:
-        """All runs, finished or not."""
+        """Ids of all runs, finished or not."""
         return run_ids(self.root)
 
     def list(self) -> list[ListedRun]:
@@ -268,7 +277,7 @@ class Store:
         return listed_runs(self.root)
 
     def row(self, config: RunConfig) -> ListedRun:
-        """The row of a single run."""
+        """The row of a single run, as in `list`."""
         if not os.path.lexists(self.directory(config)):
             return ListedRun(config.hash, RunStatus(RunState.NOT_STARTED), config.to_dict())
         return listed_run(self.root, config.hash)
@@ -283,19 +292,19 @@ class Store:
         return RunStatus.of_step(steps_done(inside(self.root, run, CHECKPOINT)))
 
     def check_removable(self, run: str) -> Path:
-        """The directory of a run, finished or not. Raises if it may contain anything but a run."""
+        """The directory of a run, finished or not. Raises if it may contain files of other programs."""
         path = self.root / self.resolve(run)
         removal.check_removable(path)
         return path
 
     def remove(self, run: str) -> Path:
-        """Delete a run, finished or not. Directories that may contain anything else are not touched."""
+        """Delete a run, finished or not. Raises if its directory may contain files of other programs."""
         path = self.root / self.resolve(run)
         removal.remove_run(path)
         return path
 
     def lock(self, config: RunConfig) -> Lock:
-        """Acquire the lock of a run, so that only one process works on it. Raises LockHeld if it is taken."""
+        """Acquire the lock of a run, so that only one process works on it. Raises LockHeld if another one holds it."""
         folder = inside(self.root, config.hash)
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -40,7 +40,7 @@ class StoredRun:
     given_task: Task | None = None  # task of such a run, if it cannot be built from its files
 
     def __repr__(self) -> str:
-        """One line: what it is, its seed and where it is."""
+        """One line with the kind of model, the seed and the path."""
         what = self.name or self.config.decoder["kind"]
         return f"StoredRun({what}, seed {self.config.seed}, {str(self.path)!r})"
 
@@ -105,7 +105,7 @@ class StoredRun:
 
     @cached_property
     def scores(self) -> Scores:
-        """The scores of every cell. Model and scene are loaded only for pictures."""
+        """The scores of every cell. The model and the scene are loaded only to draw images."""
         space = FactorSpace.from_config(self.config.scene["factors"])
         scores = Scores.from_csv(self.verified("scores.csv"), space)
         scores.source = lambda: (self.model, self.task)
@@ -122,7 +122,7 @@ class StoredRun:
 
     @cached_property
     def losses(self) -> Tensor:
-        """Loss of every step. The columns are named in `facts["loss_names"]`."""
+        """Losses of every step, of shape (steps, losses). `facts["loss_names"]` names the columns."""
         path = self.verified("losses.safetensors")
         losses = read_tensors(path)[0].get("losses")
         if losses is None or losses.shape != (self.facts["steps"], len(self.facts["loss_names"])):
@@ -139,14 +139,14 @@ class StoredRun:
     ) -> Diagnosis:
         """Diagnose the model and store the result in `diagnosis/`.
 
-        If a stored diagnosis of the same weights used the same shared settings (layers, seed), the new parts are added
-        to it. Otherwise it is replaced if the new result has all of its parts, and left unchanged if not; the result
-        then carries a note.
+        If the stored diagnosis has the same weights and shared settings (layers, seed), the new parts are added to it.
+        Otherwise it is replaced if the new result has all of its parts. If not, it is left unchanged and the new result
+        carries a note.
 
         Args:
-            request: What to compute.
-            keep: Whether to store the result with the run. None stores it if that is possible.
-            guard: Called before the result is written; raises if writing is no longer allowed.
+            request: The parts and settings to compute.
+            keep: Whether to store the result with the run. By default, it is stored if possible.
+            guard: Called before the result is written. It raises if writing is no longer allowed.
             options: Options of `recombine.diagnose`: fields of the request, and `progress`.
         """
         from recombine.diagnostics.diagnose import diagnose
@@ -157,12 +157,12 @@ class StoredRun:
                 f"{self.path} is not writable, so the diagnosis cannot be stored there. Save it elsewhere."
             )
         if writable and keep is not False:
-            _ = self.diagnosis_folder  # raises now, not after the computation, if it is a link
+            _ = self.diagnosis_folder  # raises before the computation if it is a link
         if self.has_model:
             task = self.task
             model, encode = self.model, task.inputs
             target = task.targets if task.inverse else task.scene  # the scene also defines how its images are displayed
-        else:  # from its saved outputs
+        else:  # use the saved outputs
             saved, _ = read_tensors(self.verified(OUTPUTS))
             (model, target), encode = saved_model(saved, self.holdout.space), None
         found = diagnose(model, self.holdout.space, encode, self.holdout, target=target, request=request, **options)
@@ -172,7 +172,7 @@ class StoredRun:
         try:
             kept = self.load_diagnosis(partial=True)
         except StoreError:
-            kept = None  # missing, unreadable, or of other weights
+            kept = None  # the diagnosis is missing, unreadable, or belongs to other weights
         merged = found if kept is None else found.with_parts_of(kept)
         if merged is None:
             return found.noted(
@@ -190,7 +190,7 @@ class StoredRun:
 
     @property
     def source(self) -> dict[str, str]:
-        """How a diagnosis of this run records which weights it belongs to."""
+        """The record in a diagnosis that identifies the weights of this run."""
         return {"run": self.id, "model": self.facts["files"][WEIGHTS]}
 
     def lacks(self, request: DiagnosisRequest) -> tuple[str, ...]:
@@ -225,7 +225,7 @@ class StoredRun:
         return found
 
     def drop_damaged_diagnosis(self) -> str:
-        """Remove a stored diagnosis that cannot be read. Returns what is wrong with it, or an empty string."""
+        """Remove a stored diagnosis that cannot be read. Returns the reason, or an empty string if it is readable."""
         folder = self.path / "diagnosis"
         path = folder / "diagnosis.json"
         try:

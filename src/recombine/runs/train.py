@@ -3,7 +3,7 @@
 ```python
 run = rc.train(model, task, seed=0)                       # the paper's recipe
 run = rc.train(model, task, seed=0, training=rc.recipe("recommended", examples={"single_factor": {}}))
-runs = rc.train_seeds(model, task, range(8))              # as one batched program where that is faster
+runs = rc.train_seeds(model, task, range(8))              # as one batched program if that is faster
 runs = rc.train_seeds(lambda seed: MyModule(), task, range(8))
 ```
 """
@@ -54,14 +54,14 @@ def train(
         optimizer: Replaces the recipe's optimizer: a function (parameters, learning_rate) → torch optimizer. The
             recipe's schedule sets the learning rate of its parameter groups at every step.
         terms: Loss terms added to the loss.
-        callbacks: Called during training, see `recombine.training.Callback`.
+        callbacks: Called during training. See `recombine.training.Callback`.
         fresh: Start a `Decoder` from the seed's initial weights. Otherwise, and for any other module, training starts
             from the current weights.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
         checkpoint: File in which the state is saved every `checkpoint_seconds` and on Ctrl-C, and from which training
-            resumes. It is rejected if the seed, the recipe, the task, the model or the terms have changed, judged by
-            their classes, configurations and public attributes that are numbers, text or tensors (names with a leading
-            underscore are private).
+            resumes. It is rejected if the seed, the recipe, the task, the model or the terms have changed. They are
+            compared by class, configuration, and public attributes that are numbers, text or tensors (names with a
+            leading underscore are private).
         checkpoint_seconds: See `checkpoint`.
         progress: Show a progress bar; by default only on a terminal.
 
@@ -98,12 +98,12 @@ def train_seeds(
         model: A decoder, which stays unchanged while copies of it are trained from each seed's initial weights; or a
             function that returns a module for a seed. The function is called with torch's random state set to the seed,
             so that random initial weights differ between seeds.
-        seeds: One run each.
-        together: Train all seeds as one batched program. By default, this is done where it is faster (`model.stacks`)
-            and all seeds are at the same step. Results equal those of single runs up to rounding: the losses of the
-            first steps agree to 1e-5 relative, and later ones drift apart by less than seeds differ.
+        seeds: The seeds. Each one gives a run.
+        together: Train all seeds as one batched program. By default, this is done if it is faster (`model.stacks`) and
+            all seeds are at the same step. Results equal those of single runs up to rounding. The losses of the first
+            steps agree to a relative error of 1e-5. Later losses differ by less than the variation between seeds.
         task, training, loss, optimizer, terms, callbacks, device, checkpoint_seconds, progress: As in `train`.
-        checkpoints: One file per seed, see `train`.
+        checkpoints: One checkpoint file per seed. See `checkpoint` of `train`.
     """
     make = _maker(model)
     setup = Setup.of(task, training, loss=loss, optimizer=optimizer, terms=terms, device=device, callbacks=callbacks)
@@ -122,7 +122,7 @@ def run_seeds(
     together: bool,
     progress: bool | None = None,
 ) -> list[Run]:
-    """`train_many` that returns runs, also for the seeds beside one that diverged."""
+    """Like `train_many`, but returns runs. If a seed diverges, the exception carries the runs of the other seeds."""
     try:
         results = train_many(make, setup, seeds, keeping, together=together, progress=progress)
     except TrainingDiverged as error:

@@ -1,4 +1,4 @@
-"""Trains runs of a store whose locks are held, with checkpoints in their folders, and writes the results."""
+"""Trains runs of a store and writes the results. Checkpoints are stored in the folders of the runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def train_group(root: Path, locks: Mapping[RunConfig, Lock], how: How, written: 
 
 
 def _trained(root: Path, locks: Mapping[RunConfig, Lock], how: How) -> list[Run]:
-    """Resume from the checkpoints. An unusable one is set aside, and its seed starts again."""
+    """Train from the checkpoints. An unusable checkpoint is renamed, and its seed starts again."""
     configs = list(locks)
     task = configs[0].task()
     model = configs[0].model(task)
@@ -73,7 +73,7 @@ def _trained(root: Path, locks: Mapping[RunConfig, Lock], how: How) -> list[Run]
         try:
             return run_seeds(copies_of(model), setup, seeds, keeping, together=together, progress=how.progress)
         except DamagedCheckpoint as error:
-            set_aside(error.path)  # one file fewer each time, so the loop ends
+            set_aside(error.path)  # every iteration removes a file, so the loop terminates
 
 
 def _write(root: Path, locks: Mapping[RunConfig, Lock], runs: Sequence[Run], written: list[str]) -> None:
@@ -94,7 +94,7 @@ def _write(root: Path, locks: Mapping[RunConfig, Lock], runs: Sequence[Run], wri
 
 
 def _leave(root: Path, locks: Mapping[RunConfig, Lock]) -> None:
-    """Remove checkpoints beside runs that another process has finished."""
+    """Remove the checkpoints of runs that another process has finished."""
     for config, lock in locks.items():
         try:
             lock.check()
@@ -104,7 +104,7 @@ def _leave(root: Path, locks: Mapping[RunConfig, Lock]) -> None:
 
 
 def _is_being_redone(folder: Path) -> bool:
-    """Whether there is a checkpoint beside a finished run, left by an interrupted attempt to train it again."""
+    """Whether a finished run has a checkpoint, which an interrupted attempt to train it again left behind."""
     try:
         return (folder / RUN).is_file() and steps_done(folder / CHECKPOINT) is not None
     except StoreError:

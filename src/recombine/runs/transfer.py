@@ -1,7 +1,7 @@
 """Transfer of diagnoses between machines that do not share a store, as the content of their files.
 
-Received files are untrusted data: only the files of a diagnosis are accepted, and only if they match their digests and
-belong to the run's weights.
+Received files are untrusted. Only files of a diagnosis that match their digests and belong to the weights of the run
+are accepted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def diagnosis_files(run: StoredRun) -> dict[str, bytes]:
 
 
 def add_diagnosis(run: StoredRun, files: Mapping[str, bytes], lock: Lock) -> None:
-    """Store a diagnosis that was computed on another machine. The caller holds the run's lock."""
+    """Store a diagnosis that was computed on another machine. The caller must hold the lock of the run."""
     content = _content(run, files)
     digests = {Path(name).name: hashlib.sha256(body).hexdigest() for name, body in files.items()}
     if any(not DIAGNOSIS.fullmatch(name) for name in files) or content.get("files") != {
@@ -41,12 +41,12 @@ def add_diagnosis(run: StoredRun, files: Mapping[str, bytes], lock: Lock) -> Non
         raise DamagedError(f"The received diagnosis of run {run.id} is damaged or is not a diagnosis.")
     lock.check()
     folder = run.diagnosis_folder
-    for name in sorted(files, key=lambda name: Path(name).name == MAIN):  # the file that lists the others comes last
+    for name in sorted(files, key=lambda name: Path(name).name == MAIN):  # write the file that lists the others last
         write_bytes(folder / Path(name).name, files[name])
 
 
 def _content(run: StoredRun, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """The content of diagnosis.json, if it has this version and belongs to this run."""
+    """The content of diagnosis.json. Raises if it has another version or belongs to another run."""
     content = parse_json(files.get(f"{FOLDER}/{MAIN}", b""), f"The received diagnosis of run {run.id}")
     if isinstance(content, dict) and content.get("format") == FORMAT and content.get("source") == run.source:
         return content

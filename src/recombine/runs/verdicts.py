@@ -28,7 +28,7 @@ class StoredVerdict:
 def stored_verdict(store: Store, run: str) -> StoredVerdict | None:
     """The verdict in a finished run's diagnosis.
 
-    None if there is no readable diagnosis of these weights, or if it has no verdict because other parts were requested.
+    None if there is no readable diagnosis of these weights, or if the diagnosis lacks the parts that a verdict needs.
     """
     try:
         file = inside(store.root, run, "diagnosis", MAIN)

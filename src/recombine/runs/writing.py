@@ -39,7 +39,7 @@ from recombine.training.checkpoint import discard
 
 
 def write_run(folder: Path, config: RunConfig, run: Run) -> None:
-    """Write a finished run. The caller holds its lock."""
+    """Write a finished run. The caller must hold its lock."""
     with staging(folder) as new:
         write_json(new / CONFIG, config.to_dict())
         _write_model(run.model, new / "model")
@@ -88,9 +88,10 @@ def _write_model(model: nn.Module, folder: Path) -> None:
 
 
 def add_run(folder: Path, config: RunConfig, files: Mapping[str, bytes]) -> None:
-    """Add a run that was finished on another machine, given as the content of its files. The caller holds its lock.
+    """Add a run that was finished on another machine, given as the content of its files.
 
-    The files are untrusted data: only the files of a run are accepted, and only if they match their digests.
+    The caller must hold the lock of the run. The files are untrusted: only files of a run that match their digests are
+    accepted.
     """
     what = f"The received result of run {config.hash}"
     if set(files) != {*RESULTS, RUN}:
@@ -106,16 +107,16 @@ def add_run(folder: Path, config: RunConfig, files: Mapping[str, bytes]) -> None
 
 @contextlib.contextmanager
 def staging(folder: Path) -> Iterator[Path]:
-    """An empty folder for new results, which replace the old ones when all of them are written.
+    """Create an empty folder for new results. They replace the old results once all of them are written.
 
-    A full disk therefore leaves a finished run unchanged. run.json is removed first and written last.
+    If the disk is full, a finished run therefore stays unchanged. run.json is removed first and written last.
     """
     clear_way(folder)
     new = folder / NEW
     shutil.rmtree(new, ignore_errors=True)  # left by a killed process
     try:
         yield new
-        clear_way(folder)  # again, because training took a while
+        clear_way(folder)  # repeated, because the folder may have changed while results were written
         (folder / RUN).unlink(missing_ok=True)
         for name in (*RESULTS, OUTPUTS, RUN):
             if name != OUTPUTS or (new / name).exists():
@@ -133,9 +134,9 @@ def staging(folder: Path) -> Iterator[Path]:
 
 
 def clear_way(folder: Path) -> None:
-    """Set aside anything that blocks the paths of a run's files and folders.
+    """Rename anything that blocks the paths of a run's files and folders.
 
-    Links are renamed, never followed: their targets are not touched.
+    Links are renamed but not followed, so their targets stay unchanged.
     """
     inside(folder.parent, folder.name)
     for name in (*FOLDERS, *RESULTS, OUTPUTS, RUN, CHECKPOINT, f"next-{CHECKPOINT}"):
