@@ -23,10 +23,12 @@ from typing import Any
 from recombine.core.errors import StoreError
 from recombine.core.files import write_text
 from recombine.studies.framework.edition_2 import CLAIMS
+from recombine.studies.framework.inference import MOST_SEEDS
 from recombine.studies.framework.output import Output
 from recombine.studies.framework.profiles import PROFILES
-from recombine.studies.framework.reproduce import lacking
-from recombine.studies.framework.study import discover, natural
+from recombine.studies.framework.reproduce import judged, lacking, listed, reasons
+from recombine.studies.framework.study import discover, natural, undiagnosed
+from recombine.studies.framework.verdicts import Outcome
 
 PROFILE_ORDER = ("quick", "standard", "paper")
 OVERVIEW = "<!-- written by `python -m tools.publish_results`: do not edit below -->\n"
@@ -45,8 +47,7 @@ def publish(source: Path, target: Path) -> None:
         place = target / path.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
-    claims = [row for row in output.claims() if row["study"] in complete]
-    claims += [row for row in published.claims() if row["study"] in kept]
+    claims = [row for key in published.studies() for row in derived(published, key)]
     about["calls"] = _calls(about["calls"], published.about().get("calls", []))
     about["lacking"] = lacking(published, PROFILES[about["profile"]])
     write_text(target / "reproduce.json", json.dumps(about, indent=2) + "\n")
@@ -75,6 +76,14 @@ def _calls(new: list[dict[str, Any]], old: list[dict[str, Any]]) -> list[dict[st
     started = {call["started"] for call in new}
     together = [call for call in old if call["started"] not in started] + new
     return [{**call, "command": _elsewhere(call["command"])} for call in together]
+
+
+def derived(output: Output, key: str) -> list[dict[str, Any]]:
+    """The verdicts of a published study, derived from its rows."""
+    study, part = discover()[key], output.load(key, arrays=False)
+    reason, failure = listed(reasons(part.missing)), listed(reasons(undiagnosed(part)))
+    about = {"study": key, "results": list(study.results), "profile": output.profile}
+    return [{**row, **about} for row in judged(study, part, output.seeds_of(key), reason, failure)]
 
 
 def _is_complete(output: Output, key: str) -> bool:
@@ -123,10 +132,12 @@ def page(folder: Path) -> str:
         "## Claims",
         "[Statistics and thresholds](../../statistics.md) were written down before the runs. Of the parts that decide "
         "a claim the weakest is shown: among those that have its verdict, the one that lies least far beyond its "
-        "threshold, in half widths of its interval. `claims.json` has all of them.",
+        "threshold, in half widths of its interval. `claims.json` has all of them. The last column has the number of "
+        "seeds that would decide an inconclusive claim with a power of 0.8, if means and spreads stay as they are.",
         "",
-        "| claim | verdict | first edition | decided by | effect [95 % interval over seeds] | required | seeds |",
-        "|---|---|---|---|---|---|---|",
+        "| claim | verdict | first edition | decided by | effect [95 % interval over seeds] | required | seeds "
+        "| seeds to decide |",
+        "|---|---|---|---|---|---|---|---|",
         *map(_claim_line, claims),
         "",
         *_widths(folder),
@@ -245,8 +256,14 @@ def _claim_line(row: dict[str, Any]) -> str:
     asked = " … ".join(map(str, threshold)) if isinstance(threshold, list) else threshold
     first = row["first_edition"]["verdict"]
     cells = [f"{row['claim']}: {row['text']}", f"**{row['verdict']}**", first, row["decided_by"], effect,
-             f"{row['direction']} {asked}", str(row["n_seeds"])]  # fmt: skip
+             f"{row['direction']} {asked}", str(row["n_seeds"]), _seeds_to_decide(row)]  # fmt: skip
     return f"| {' | '.join(cells)} |"
+
+
+def _seeds_to_decide(row: dict[str, Any]) -> str:
+    if row["verdict"] != Outcome.INCONCLUSIVE:
+        return ""
+    return f"> {MOST_SEEDS}" if row["seeds_to_decide"] is None else str(row["seeds_to_decide"])
 
 
 if __name__ == "__main__":

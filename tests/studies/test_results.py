@@ -4,12 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tools.publish_results import OVERVIEW, overview, page
+from tools.publish_results import OVERVIEW, derived, overview, page
 
 from recombine.studies.framework import edition_1
 from recombine.studies.framework.output import Output
-from recombine.studies.framework.reproduce import judged, listed, reasons
-from recombine.studies.framework.study import discover, undiagnosed
 from recombine.studies.framework.verdicts import Evidence, decide_by_intervals
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -41,15 +39,9 @@ def check_published(folder: Path) -> list[str]:
     output = Output(folder, json.loads((folder / "reproduce.json").read_text())["profile"])
     committed = {row["claim"]: row for row in json.loads((folder / "claims.json").read_text())}
     found = []
-    for key in output.studies():
-        study, part = discover()[key], output.load(key, arrays=False)
-        verdicts = judged(
-            study, part, output.seeds_of(key), listed(reasons(part.missing)), listed(reasons(undiagnosed(part)))
-        )
-        for verdict in verdicts:
-            expected = committed[verdict["claim"]]
-            assert json.loads(json.dumps(verdict)) == {name: expected[name] for name in verdict}, verdict["claim"]
-            found.append(verdict["claim"])
+    for verdict in (row for key in output.studies() for row in derived(output, key)):
+        assert json.loads(json.dumps(verdict)) == committed[verdict["claim"]], verdict["claim"]
+        found.append(verdict["claim"])
     assert sorted(found) == sorted(committed)
     return found
 

@@ -16,9 +16,11 @@ from recombine.studies.framework.inference import (
     mean_test,
     median_interval,
     power_of_mean_test,
+    power_of_sign_test,
     rank_correlation,
     sd_upper,
     seeds_needed,
+    seeds_needed_by_sign_test,
     sign_test,
 )
 
@@ -105,3 +107,23 @@ def test_the_rank_correlation_is_spearmans(pairs):
         assert rank_correlation(x, y) == pytest.approx(stats.spearmanr(x, y).statistic, **EXACT)
     else:
         assert rank_correlation(x, y) == 0
+
+
+@pytest.mark.parametrize(
+    ("share", "count", "alpha"), [(0.6, 40, 0.025), (0.9, 12, 0.0125), (1.0, 6, 0.025), (0.8, 5, 0.01)]
+)
+def test_the_power_of_the_sign_test_counts_the_significant_outcomes(share, count, alpha):
+    significant = [
+        wins for wins in range(count + 1) if stats.binomtest(wins, count, 0.5, alternative="greater").pvalue <= alpha
+    ]
+    expected = sum(stats.binom.pmf(wins, count, share) for wins in significant)
+    assert power_of_sign_test(share, count, alpha) == pytest.approx(expected, **EXACT)
+
+
+def test_seeds_for_a_sign_test():
+    assert seeds_needed_by_sign_test(1.0) == 6  # 2⁻⁶ is the first power of a half below 0.025
+    assert seeds_needed_by_sign_test(0.5) is None
+    needed = seeds_needed_by_sign_test(0.8)
+    assert needed is not None
+    assert power_of_sign_test(0.8, needed - 1) < 0.8
+    assert all(power_of_sign_test(0.8, count) >= 0.8 for count in range(needed, 200))

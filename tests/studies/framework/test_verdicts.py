@@ -7,6 +7,7 @@ import pytest
 from recombine.studies.framework import edition_1, edition_2
 from recombine.studies.framework.claims import Claim, ClaimPart, Test
 from recombine.studies.framework.growth import Observation, fit_growth
+from recombine.studies.framework.inference import seeds_needed, seeds_needed_by_sign_test
 from recombine.studies.framework.verdicts import Evidence, Outcome, decide, decide_by_intervals
 
 pytestmark = pytest.mark.quick
@@ -204,3 +205,33 @@ def test_all_claims_are_declared(edition):
             assert isinstance(part.threshold, tuple) == (part.direction == "within")
             assert claim.part(part.name) is part
             assert part.why or edition is edition_1
+
+
+def test_an_inconclusive_part_says_how_many_seeds_would_decide_it():
+    found = second(ABOVE, {0: 1.0, 1: 1.5, 2: 2.0})  # 0.5 beyond the threshold, sd 0.5
+    assert found.outcome == Outcome.INCONCLUSIVE
+    assert found.seeds_to_decide == seeds_needed(0.5, 0.5)
+    assert second(ABOVE, near(2)).seeds_to_decide is None
+    assert second(ABOVE, {0: 0.5, 1: 1.0, 2: 1.5}).seeds_to_decide is None  # on the threshold: no number decides
+    assert second(ABOVE, {0: 5.0}, SEEDS).seeds_to_decide is None  # seeds are missing
+
+
+def test_a_median_needs_as_many_seeds_as_its_sign_test():
+    part = ClaimPart("a", "", "above", 1.0, test=Test.MEDIAN)
+    found = second(part, {0: 2.0, 1: 2.0, 2: 2.0, 3: 2.0, 4: 0.0}, range(5))
+    assert found.seeds_to_decide == seeds_needed_by_sign_test(0.8)
+
+
+def test_a_claim_is_decided_by_one_part_against_it_or_by_all_for_it():
+    leaning_for, strongly, against = {0: 1.2, 1: 1.7, 2: 2.2}, {0: 1.5, 1: 2.0, 2: 2.9}, {0: 0.3, 1: 0.6, 2: 1.1}
+    parts = tuple(ClaimPart(name, "", "above", 1.0) for name in "ab")
+
+    def needed(**effects):
+        found = decide(Claim("C0", "", parts), {f"C0.{n}": Evidence(e) for n, e in effects.items()}, SEEDS)
+        assert found.outcome == Outcome.INCONCLUSIVE
+        return found.seeds_to_decide, [part.seeds_to_decide for part in found.parts]
+
+    both, each = needed(a=leaning_for, b=strongly)
+    assert both == max(each)
+    one, each = needed(a=leaning_for, b=against)
+    assert one == each[1]

@@ -131,6 +131,24 @@ def seeds_needed(distance: float, sd: float, alpha: float = ALPHA, power: float 
     return next((count for count in counts if power_of_mean_test(distance, sd, count, alpha) >= power), None)
 
 
+def power_of_sign_test(share: float, count: int, alpha: float = ALPHA) -> float:
+    """Power of a one-sided sign test with `count` seeds, if a seed lies on the tested side with probability `share`."""
+    from scipy.stats import binom
+
+    critical = int(binom.isf(alpha, count, 0.5)) + 1  # least number of seeds on the tested side that is significant
+    return float(binom.sf(critical - 1, count, share))
+
+
+def seeds_needed_by_sign_test(share: float, alpha: float = ALPHA, power: float = POWER) -> int | None:
+    """Number of seeds from which on a sign test has this power; None if above `MOST_SEEDS`.
+
+    The power of an exact test is not monotonic in the number of seeds, so all larger numbers suffice, too.
+    """
+    weak = [count for count in range(1, MOST_SEEDS + 1) if power_of_sign_test(share, count, alpha) < power]
+    needed = max(weak, default=0) + 1
+    return needed if needed <= MOST_SEEDS else None
+
+
 def sd_upper(sd: float, count: int, confidence: float = 0.8) -> float:
     """Upper confidence limit of a standard deviation that was estimated from few seeds (Browne 1995).
 

@@ -19,11 +19,23 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+
 from recombine.studies.framework.claims import Claim, ClaimPart, Test
 from recombine.studies.framework.growth import GrowthFit
-from recombine.studies.framework.inference import ALPHA, Tested, holm, mean_interval, mean_test, sign_test
+from recombine.studies.framework.inference import (
+    ALPHA,
+    Tested,
+    holm,
+    mean_interval,
+    mean_test,
+    seeds_needed,
+    seeds_needed_by_sign_test,
+    sign_test,
+)
 
 MOST_LEFT_OUT = 0.25  # maximum share of seeds that failed to learn
+NORMAL = 1.959964  # 97.5 % quantile of the normal distribution
 
 
 class Outcome(StrEnum):
@@ -66,6 +78,7 @@ class PartVerdict:
             edition.
         left_out: Maps seeds that do not count to the reason.
         reason: Why the part is undecided; empty if it is decided, or if the number is too close to the threshold.
+        seeds_to_decide: The number of seeds with which an inconclusive part would be decided (`_seeds_to_decide`).
     """
 
     part: ClaimPart
@@ -78,6 +91,7 @@ class PartVerdict:
     p_against: float = math.nan
     left_out: Mapping[int, str] = field(default_factory=dict)
     reason: str = ""
+    seeds_to_decide: int | None = None
 
     @property
     def margin(self) -> float:
@@ -110,6 +124,7 @@ class PartVerdict:
             "effects": {str(seed): _number(effect) for seed, effect in sorted(self.effects.items())},
             "left_out": {str(seed): why for seed, why in sorted(self.left_out.items())},
             "reason": self.reason,
+            "seeds_to_decide": self.seeds_to_decide,
         }
 
 
@@ -144,6 +159,21 @@ class Verdict:
         agreeing = [part for part in deciding if part.outcome == self.outcome]
         return min(agreeing or deciding, key=lambda part: part.margin)
 
+    @property
+    def seeds_to_decide(self) -> int | None:
+        """The number of seeds that would decide an inconclusive claim, if the numbers stay as they are.
+
+        One part on the other side of its threshold suffices for *not reproduced*; *reproduced* needs all parts.
+        """
+        if self.outcome != Outcome.INCONCLUSIVE or self.failure:
+            return None
+        open_parts = [p for p in self.parts if p.part.decides and p.outcome == Outcome.INCONCLUSIVE]
+        against = [p.seeds_to_decide for p in open_parts if p.margin < 0 and p.seeds_to_decide is not None]
+        if against:
+            return min(against)
+        needed = [p.seeds_to_decide for p in open_parts]
+        return None if None in needed else max(n for n in needed if n is not None)
+
     def to_json(self) -> dict[str, Any]:
         """As in claims.json. The numbers at the top level are those of the deciding part."""
         decided = self.deciding.to_json()
@@ -154,6 +184,7 @@ class Verdict:
             "claim": self.claim.id,
             "verdict": str(self.outcome),
             **top,
+            "seeds_to_decide": self.seeds_to_decide,
             "text": self.claim.text,
             "decided_by": decided["part"],
             "parts": [part.to_json() for part in self.parts],
@@ -181,7 +212,8 @@ def decide(claim: Claim, effects: Effects, seeds: Sequence[int], reason: str = "
             if not found[i].reason:
                 outcome = Outcome.NOT_REPRODUCED if p_against <= ALPHA else outcome
                 outcome = Outcome.REPRODUCED if p_for <= ALPHA else outcome
-            corrected[i] = replace(found[i], outcome=outcome, p_for=p_for, p_against=p_against)
+            needed = _seeds_to_decide(found[i], ALPHA / len(family)) if outcome == Outcome.INCONCLUSIVE else None
+            corrected[i] = replace(found[i], outcome=outcome, p_for=p_for, p_against=p_against, seeds_to_decide=needed)
     return Verdict(claim, tuple(corrected), failure)
 
 
@@ -213,6 +245,27 @@ def _test(part: ClaimPart, fit: GrowthFit | None, values: list[float]) -> tuple[
     else:
         p_for, p_against = lower.p_below, lower.p_above
     return lower.estimate, lower.low, lower.high, p_for, p_against
+
+
+def _seeds_to_decide(part: PartVerdict, alpha: float) -> int | None:
+    """The number of seeds that decides a part with a power of 0.8, if estimate and spread are those found so far.
+
+    The level is that of Bonferroni, the strictest that Holm's correction applies. The interval of a fit is assumed to
+    shrink with the square root of the number of seeds. None if it is unknown or above `MOST_SEEDS`.
+    """
+    values = [*part.effects.values()]
+    if part.reason or not values or not math.isfinite(part.estimate):
+        return None
+    bounds = part.part.threshold if isinstance(part.part.threshold, tuple) else (part.part.threshold,)
+    nearest = min(bounds, key=lambda bound: abs(part.estimate - bound))
+    if part.part.test == Test.MEDIAN:
+        above, below = (sum(sign * v > sign * nearest for v in values) for sign in (1, -1))
+        share = max(above, below) / (above + below) if above + below else 0.5
+        return seeds_needed_by_sign_test(share, alpha)
+    sd = float(np.std(values, ddof=1))
+    if part.part.test == Test.FIT:
+        sd = (part.high - part.low) / (2 * NORMAL) * math.sqrt(len(values))
+    return seeds_needed(abs(part.estimate - nearest), sd, alpha)
 
 
 def decide_by_intervals(
