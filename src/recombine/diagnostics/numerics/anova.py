@@ -1,8 +1,8 @@
 """Functional analysis of variance over the grid (Hoeffding decomposition).
 
 A function h of n factors, taken over all cells with equal weight, is a sum of orthogonal terms, one per set S of
-factors, h = Σ_S h_S, where h_S depends on the factors of S only and averages to zero over each of them. So
-Var h = Σ_{S≠∅} V_S with V_S = mean(h_S²): single factors, pairs, …
+factors: h = Σ_S h_S. The term h_S depends only on the factors of S and averages to zero over each of them. The variance
+is therefore a sum over single factors, pairs, …: Var h = Σ_{S≠∅} V_S with V_S = mean(h_S²).
 
 With U_S = Var(E[h | factors in S]) the terms are V_S = Σ_{T⊆S} (−1)^{|S|−|T|} U_T.
 """
@@ -20,7 +20,7 @@ from recombine.core.errors import Missing, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.diagnostics.numerics.grids import BLOCK, enumerate_blocks
 
-MOST_FACTORS = 10  # 2ⁿ terms, each found from 2ⁿ others
+MOST_FACTORS = 10  # there are 2ⁿ terms, and each is computed from up to 2ⁿ others
 Term = tuple[int, ...]  # axes of the factors a term depends on, ascending
 
 
@@ -33,12 +33,13 @@ def subsets(axes: Sequence[int], *, empty: bool = False) -> list[Term]:
 def variance_components(
     rows: Shaped[Tensor, "cell unit"], space: FactorSpace, *, block: int = BLOCK
 ) -> tuple[list[Term], Float[Tensor, "term unit"]]:
-    """V_S of every unit for every non-empty set of factors, small sets first; rounding errors below 0 become 0.
+    """V_S of every unit for every non-empty set S of factors, small sets first.
 
-    They add up to the unit's variance over the grid (with 1/cells, not 1/(cells − 1)).
+    The terms of a unit add up to its variance over the grid (with 1/cells, not 1/(cells − 1)). Negative rounding errors
+    are set to 0.
 
     Raises:
-        NotComputable: with more than 10 factors.
+        NotComputable: If there are more than 10 factors.
     """
     if space.n_factors > MOST_FACTORS:
         raise NotComputable(

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 
-PER_SECOND = 3 * 10**10  # operations that one core does in about a second, in matrix products
-SECONDS = 3.0  # of each part, unless another budget is given
-CALL = 3 * 10**5  # overhead of a call of a tensor library, regardless of its arguments: about 10 µs
+PER_SECOND = 3 * 10**10  # operations that one core performs in about a second in matrix products
+SECONDS = 3.0  # default budget of each part
+CALL = 3 * 10**5  # overhead of one call of a tensor operation, about 10 µs
 
 
 class Budget:
     """The remaining number of operations; unlimited by default.
 
-    A share is a separate budget whose operations also count towards the whole, so later shares receive what earlier
-    ones leave over.
+    A share is a separate budget whose operations also count towards the whole. Operations that a share does not use
+    remain available to later shares.
     """
 
     def __init__(self, operations: int | float = math.inf, whole: Budget | None = None) -> None:

@@ -1,9 +1,9 @@
-"""Compositional complexity: how many products of single-factor functions a function, a distribution or a kernel needs.
+"""Compositional complexity: the number of products of single-factor functions in a function, distribution or kernel.
 
-- A function f over the grid: the least R with f = Σ_{r≤R} Π_i φ_i^(r)(x_i), exactly (R*) or within ε (R_ε)
+- A function f over the grid: the smallest R with f = Σ_{r≤R} Π_i φ_i^(r)(x_i), exactly (R*) or within ε (R_ε)
   (Liang et al. 2025, Eqs. 16–17).
-- A joint distribution p: the least number of product distributions mixed, with non-negative weights, within ε of p in
-  Kullback–Leibler divergence or total variation (Eqs. 19–20).
+- A joint distribution p: the smallest number of product distributions with a mixture within ε of p in Kullback–Leibler
+  divergence or total variation (Eqs. 19–20).
 - A kernel: its CP rank (Eq. 31).
 """
 
@@ -28,8 +28,8 @@ from recombine.diagnostics.numerics.tensor_rank import EXACT, INITS, RankSearch,
 
 EPSILON = 0.05
 LARGEST = 16
-APPROXIMATE_SHARE = 3  # share of a budget, relative to the search for exact sums, which fails for most networks
-LEAST_STEPS = 20  # of a fit that a budget cuts short
+APPROXIMATE_SHARE = 3  # budget for R_ε relative to R*, whose search fails for most networks
+LEAST_STEPS = 20  # minimum number of steps of a fit that a budget cuts short
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +37,14 @@ class FunctionComplexity:
     """R* and R_ε of a function over the grid.
 
     Attributes:
-        exact: Number of products that reproduce the function to a relative error of 1e-6; None if more than were tried.
-        approximate: The same within `epsilon`.
-        epsilon: Relative error ‖f − f_R‖ / ‖f‖ (of a function with several outputs: relative to its largest output).
-        exact_ranks, approximate_ranks: Per output; −1 where more would be needed than were tried. An output that is
-            smaller than the error allowed has rank 0.
-        proven: Whether no smaller numbers are possible, for every output (always so for two factors).
-        complete: False if a budget cut the search short, so that smaller numbers may have been missed.
+        exact: Number of products that reproduce the function to a relative error of 1e-6; None if the largest number
+            tried was not enough.
+        approximate: The same for a relative error of `epsilon`.
+        epsilon: Relative error ‖f − f_R‖ / ‖f‖. For a function with several outputs, it is relative to the largest.
+        exact_ranks, approximate_ranks: Ranks of each output; −1 if the largest number tried was not enough. An output
+            that is smaller than the tolerated error has rank 0.
+        proven: Whether smaller ranks are impossible for every output. Always True for two factors.
+        complete: False if a budget cut the search short, so that smaller ranks may have been missed.
     """
 
     exact: int | None
@@ -65,17 +66,17 @@ def function_complexity(
     seed: int = 0,
     budget: Budget | None = None,
 ) -> FunctionComplexity:
-    """Exact and ε-rank of a sampled function, by SVD (two factors) or CP fits of increasing rank (more).
+    """Exact rank and ε-rank of a sampled function, by SVD (two factors) or CP fits of increasing rank (more factors).
 
-    A function with several outputs is a vector-valued sum of products, Σ_r Π_i φ_i^(r) taken output by output, so its
-    rank is the largest rank of any output. With three factors and more every output takes many fits: give few.
+    For a function with several outputs, the products are vector-valued, Σ_r Π_i φ_i^(r) for each output, so its rank is
+    the largest rank of any output. With three or more factors, every output requires many fits, so pass few outputs.
 
     Args:
-        values: (cell, …).
+        values: Values of the function, of shape (cells, …). All axes except the first are outputs.
         space: The factor space.
-        epsilon: Relative error allowed for R_ε.
-        largest: Most terms tried with three factors and more.
-        inits: Fits per rank.
+        epsilon: Relative error tolerated by R_ε, in (0, 1).
+        largest: Largest number of terms to try with three or more factors.
+        inits: Number of fits per rank.
         seed: Seed of the random starts.
         budget: Bounds the fits; unlimited if not given.
     """
@@ -131,9 +132,10 @@ def kernel_complexity(
     inits: int = INITS,
     seed: int = 0,
 ) -> RankSearch:
-    """CP rank of a kernel over all cells (rows in cell order): the least number of products of single-factor kernels.
+    """CP rank of a kernel: the smallest number of products of single-factor kernels that add up to it.
 
-    1 for a purely factorized kernel K = Π_j k_j. The default ε asks for the exact rank, to a relative error of 1e-6.
+    It is 1 for a purely factorized kernel K = Π_j k_j. The kernel is a (cells, cells) matrix in cell order. The default
+    `epsilon` gives the exact rank, to a relative error of 1e-6.
     """
     tensor = kernel_tensor(kernel, space)
     return rank_search(tensor, epsilon=epsilon, largest=largest, inits=inits, seed=seed)
@@ -141,18 +143,18 @@ def kernel_complexity(
 
 @dataclass(frozen=True, eq=False)
 class DistributionComplexity:
-    """The number of product distributions whose mixture is a joint distribution.
+    """The number of product distributions in a mixture that approximates a joint distribution.
 
     Attributes:
-        rank: The least number found with a divergence of at most `epsilon`; None if not reached. Fits may miss a
-            better mixture, so this is an upper bound.
-        lower_bound: No smaller number is possible (see `distribution_complexity`).
+        rank: Smallest number found with a divergence of at most `epsilon`; None if not reached. Fits may miss a better
+            mixture, so this is an upper bound.
+        lower_bound: Lower bound of the number (see `distribution_complexity`).
         measure: "kl" (nats) or "tv" (in [0, 1]).
-        epsilon: The divergence allowed.
-        tried: Numbers of products tried.
-        kl: Best KL(p ‖ q) in nats with each.
-        tv: Best total variation, ½ Σ |p − q|, with each.
-        weights: Mixture weights of the last one tried, largest first.
+        epsilon: The tolerated divergence.
+        tried: The numbers of products that were tried.
+        kl: For each of them, the smallest KL(p ‖ q) in nats.
+        tv: For each of them, the smallest total variation, ½ Σ |p − q|.
+        weights: Mixture weights for the last number tried, largest first.
         complete: False if a budget left out fits or steps.
     """
 
@@ -168,7 +170,7 @@ class DistributionComplexity:
 
     @property
     def proven(self) -> bool:
-        """True if no smaller number is possible."""
+        """Whether a smaller number is impossible."""
         return self.rank == self.lower_bound
 
 
@@ -184,22 +186,23 @@ def distribution_complexity(
     iterations: int = 3000,
     budget: Budget | None = None,
 ) -> DistributionComplexity:
-    """Mixtures of 1, 2, … product distributions fitted to a joint distribution until ε is reached.
+    """Fit mixtures of 1, 2, … product distributions to a joint distribution until the divergence is at most `epsilon`.
 
-    Each is fitted by expectation–maximization of the latent class model, which never increases KL(p ‖ q), from several
-    seeded starts. Lower bound: a mixture of R products has unfoldings of matrix rank at most R, and for every q
-    TV ≥ ½‖p − q‖_F and KL ≥ 2 TV² (Pinsker), so the best rank-R matrix bounds both.
+    Each mixture is a latent class model, fitted by expectation–maximization (EM) from several seeded starts. EM never
+    increases KL(p ‖ q). The lower bound holds because the unfoldings of a mixture of R products have matrix rank at
+    most R. For every q, TV ≥ ½‖p − q‖_F and KL ≥ 2 TV² (Pinsker), so the best rank-R matrix bounds both divergences.
 
     Args:
-        probabilities: One non-negative number per cell; divided by their sum, so counts are allowed.
+        probabilities: One non-negative number per cell, of shape (cells,). Normalized to a sum of 1, so counts are
+            allowed.
         space: The factor space.
         measure: The divergence that `epsilon` refers to.
-        epsilon: Divergence allowed.
-        largest: Most products tried.
-        inits: Fits per number of products.
+        epsilon: Tolerated divergence.
+        largest: Largest number of products to try.
+        inits: Number of fits per number of products.
         seed: Seed of the random starts.
-        iterations: Most EM steps per fit.
-        budget: Bounds the fits; unlimited if not given. One fit is made even if it exceeds it.
+        iterations: Maximum number of EM steps per fit.
+        budget: Bounds the fits; unlimited by default. At least one fit is made, even if it exceeds the budget.
     """
     joint = _joint(probabilities, space)
     if measure not in ("kl", "tv") or not (math.isfinite(epsilon) and epsilon > 0) or largest < 1 or inits < 1:
@@ -240,9 +243,9 @@ def _fits(
     random: tuple[int, int],
     budget: Budget,
 ) -> tuple[list[Mixture], bool]:
-    """Mixtures of one rank until one meets the goal, and whether the budget left out fits or steps.
+    """Fit mixtures of one rank until one meets the goal. Also returns whether the budget left out fits or steps.
 
-    The first rank is always fitted, regardless of the budget.
+    Rank 1 is always fitted, regardless of the budget.
     """
     (measure, epsilon), (seed, iterations) = goal, random
     cost = _step_cost(joint, rank)
@@ -273,10 +276,10 @@ class Mixture:
     """Σ_r λ_r Π_i p_i^(r), fitted to a joint distribution.
 
     Attributes:
-        weights: λ, largest first, adding up to 1.
-        factors: Per factor p_i^(r), each column adding up to 1.
+        weights: λ, largest first. They sum to 1.
+        factors: The distributions p_i^(r) of each factor i. Every column sums to 1.
         kl, tv: Divergences from the joint distribution.
-        history: KL after every step of expectation–maximization, never increasing.
+        history: KL(p ‖ q) after every EM step. It never increases.
     """
 
     weights: Float[np.ndarray, " term"]
@@ -289,7 +292,7 @@ class Mixture:
 def fit_mixture(
     probabilities: GridArray, space: FactorSpace, rank: int, *, seed: int = 0, iterations: int = 3000
 ) -> Mixture:
-    """One seeded expectation–maximization fit of a mixture of `rank` product distributions."""
+    """Fit a mixture of `rank` product distributions by expectation–maximization from one seeded start."""
     if rank < 1:
         raise InputError(f"A mixture must have at least one product. Got rank={rank}.")
     return _fit_mixture(_joint(probabilities, space), rank, generator(seed, "mixture", rank, 0), iterations, 0.0)
@@ -308,9 +311,9 @@ def _joint(probabilities: GridArray, space: FactorSpace) -> Float[Tensor, "*fact
 def _fit_mixture(
     joint: Float[Tensor, "*factor"], rank: int, random: torch.Generator, iterations: int, enough: float
 ) -> Mixture:
-    """EM: responsibilities of the products for each cell, then new weights and single-factor distributions.
+    """Alternate between the responsibilities of the products for each cell and the parameters of the mixture (EM).
 
-    Stops at a KL of `enough`, or when 10 steps gain less than 1e-9 of it.
+    Stops when the KL divergence reaches `enough`, or when 10 steps reduce it by less than a relative 1e-9.
     """
     axes = range(joint.ndim)
     weights = torch.full((rank,), 1 / rank, dtype=torch.float64)
@@ -342,7 +345,7 @@ def _fit_mixture(
 
 
 def _lower_bound(joint: Float[Tensor, "*factor"], measure: str, epsilon: float) -> int:
-    """Least R whose best rank-R unfoldings leave room for a divergence of at most ε; at least 1."""
+    """Smallest R for which the best rank-R unfoldings do not rule out a divergence of at most ε; at least 1."""
     allowed = 2 * epsilon if measure == "tv" else math.sqrt(2 * epsilon)
     bound = 1
     for axis in range(joint.ndim):

@@ -1,7 +1,7 @@
-"""Conjunction scores: does a decoder add single-factor scenes, or compose them?
+"""Conjunction scores: whether a decoder adds single-factor scenes or composes them.
 
     found = conjunction(model, task)
-    found.additive, found.composed            # a number per held-out cell each
+    found.additive, found.composed            # one number per held-out cell each
     found.to_pandas()
 
 A decoder trained on single-factor scenes alone draws unseen combinations as the *additive conjunction*, the sum of the
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Conjunction:
-    """How close outputs come to the sum of their single-factor scenes and to the true scene.
+    """Similarity of outputs to the sum of their single-factor scenes and to the true scene.
 
     Attributes:
-        cells: The cells scored.
+        cells: The scored cells.
         values: Their factor values.
         names: The factors.
         additive: Cosine of each output with the sum of the single-factor scenes, in [−1, 1].
         composed: Cosine of each output with the true scene (for a bump the bump score), in [−1, 1].
         baseline: Cosine of the true scene with the sum of the single-factor scenes.
 
-    The cosine ignores brightness and is NaN for an output that is blank. The two scores are not exclusive: an output
-    equal to the true scene has the additive score `baseline`, and an exact sum has it as its composed score.
+    The cosine ignores brightness and is NaN for a blank output. The two scores are not exclusive: an output equal to
+    the true scene has an additive score of `baseline`, and an exact sum has a composed score of `baseline`.
     """
 
     cells: Int[np.ndarray, " cell"]
@@ -68,10 +68,10 @@ def conjunction(
     """Score a decoder on the held-out cells, or on the given cells.
 
     Args:
-        model: Any module from codes to images.
+        model: Any module that maps codes to images.
         task: Its task.
         cells: The cells; by default all OOD cells.
-        chunk: Cells at a time.
+        chunk: Number of cells per forward pass.
     """
     if task.inverse:
         raise InputError(
@@ -94,7 +94,7 @@ def conjunction(
 def conjunction_scores(
     scene: Scene, values: Float[Tensor, "cell factor"], outputs: Float[Tensor, "cell ..."]
 ) -> tuple[Float[Tensor, " cell"], Float[Tensor, " cell"], Float[Tensor, " cell"]]:
-    """`additive`, `composed` and `baseline` of outputs for some factor values; see `Conjunction`."""
+    """The scores `additive`, `composed` and `baseline` of outputs for the given factor values. See `Conjunction`."""
     output = foreground(scene, outputs)
     truth, added = foreground(scene, scene(values)), sum_of_single_factors(scene, values)
     cosines = (_cosine(output, added), _cosine(output, truth), _cosine(truth, added))
@@ -103,9 +103,10 @@ def conjunction_scores(
 
 
 def sum_of_single_factors(scene: Scene, values: Float[Tensor, "cell factor"]) -> Float[Tensor, "cell row column"]:
-    """Σ_f of the scene with factor f alone, as bright objects on a dark background regardless of the scene's polarity.
+    """Sum over the factors of the scene with this factor alone.
 
-    A factor without a position, such as a size, is uniform when alone and adds a constant.
+    Objects are bright on a dark background, regardless of the scene's polarity. A factor without a position, such as a
+    size, gives a uniform image and adds a constant.
     """
     total = torch.zeros(len(values), *scene.output_shape, dtype=values.dtype, device=values.device)
     for axis in range(values.shape[-1]):
@@ -116,7 +117,7 @@ def sum_of_single_factors(scene: Scene, values: Float[Tensor, "cell factor"]) ->
 
 
 def foreground(scene: Scene, images: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Images as bright objects on a dark background."""
+    """Convert images to bright objects on a dark background."""
     return 1 - images if scene.inverted else images
 
 

@@ -1,17 +1,17 @@
-"""Exact derivatives of a model's layers by the factors, by the first method that the model allows.
+"""Exact derivatives of a model's layers with respect to the factors, by the first method that works for the model.
 
-Column i of a layer's Jacobian J is the derivative of its activation by the i-th factor that has derivatives (all but
-categorical ones). Forward mode gives a column of every layer in one pass. If an operation has no forward-mode rule, the
-next method is tried:
+Column i of a layer's Jacobian J is the derivative of its activation with respect to the i-th factor. Categorical
+factors have no derivatives and are omitted. Forward mode computes one column for all layers in one pass. If an
+operation has no forward-mode rule, the next method is tried:
 
     forward                            jvp, vectorized over the factors
-    forward, attention in math mode    the same with attention written out in plain operations
+    forward, attention in math mode    the same with attention composed of basic operations
     forward, mkldnn off                also without mkldnn's fused kernels (LSTMs)
     double vjp                         J v as the derivative of u ↦ uᵀJ v (custom functions)
-    reverse rows                       J row by row, a backward pass for every unit: slow, works for all
+    reverse rows                       J row by row, one backward pass per unit: slow, but always works
 
-All five give the same numbers. For a custom function with its own backward pass (a straight-through estimator), that
-backward pass is used.
+All five methods give the same result. For a custom function with its own backward pass (such as a straight-through
+estimator), that backward pass is used.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from recombine.core.errors import InputError, Missing, NotComputable, RecombineError
 from recombine.diagnostics.model.layers import Subject
 
-SMALL, LARGE = 2.0**-50, 2.0**50  # columns within are multiplied as they are
-BLOCK = 4096  # units summed in the model's own precision before the sum goes on in float64
+SMALL, LARGE = 2.0**-50, 2.0**50  # columns in this range are multiplied without rescaling
+BLOCK = 4096  # number of units summed in the model's precision before accumulating in float64
 TRIAL_CELLS = 3
 
 Metrics = dict[str, Float[Tensor, "cell direction direction"]]
@@ -43,7 +43,7 @@ Found = tuple[dict[str, Tensor], Metrics]  # activations (cell, unit) and metric
 
 
 def metric_by_method(subject: Subject, values: Float[Tensor, "cell factor"], derivative_method: str) -> Metrics:
-    """g = JᵀJ of every layer at some cells, by one derivative method, on the CPU in float64."""
+    """g = JᵀJ of every layer at the given cells, computed by one derivative method. Returned on the CPU in float64."""
     with _backend(derivative_method):
         rows, metrics = _METHODS[derivative_method](subject, values)
     subject.check_finite(rows, values)
@@ -51,10 +51,10 @@ def metric_by_method(subject: Subject, values: Float[Tensor, "cell factor"], der
 
 
 def choose_derivative_method(subject: Subject, derivative_methods: Sequence[str] | None = None) -> str:
-    """The first derivative method that works, tried on a few cells.
+    """The first derivative method that works for the model, tested on a few cells.
 
     Raises:
-        InputError: if none does, with the reason why each failed.
+        InputError: If no method works. The message lists why each of them failed.
     """
     values = subject.values(subject.some_cells(TRIAL_CELLS))
     reasons = []
@@ -69,7 +69,7 @@ def choose_derivative_method(subject: Subject, derivative_methods: Sequence[str]
                     _METHODS[derivative_method](subject, values)
                     return derivative_method
                 reasons.append(f"{derivative_method}: the model's custom backward pass cannot be differentiated")
-        except RuntimeError as error:  # also NotImplementedError: torch has no such derivative of this model
+        except RuntimeError as error:  # includes NotImplementedError, for operations without a rule in torch
             reasons.append(f"{derivative_method}: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
     raise NotComputable(
         Missing.NOT_DIFFERENTIABLE,
@@ -95,7 +95,8 @@ def _rows(subject: Subject, values: Tensor) -> dict[str, Tensor]:
 def gram_of_columns(columns: Real[Tensor, "direction cell unit"]) -> Float[Tensor, "cell direction direction"]:
     """JᵀJ per cell from the columns of J, in float64 on the CPU.
 
-    Very large and very small columns are scaled first, because in single precision their squares are infinite or 0.
+    Very large and very small columns are rescaled first, because their squares overflow or underflow in single
+    precision.
     """
     n, cells, _ = columns.shape
     largest = float(columns.abs().nan_to_num().max()) if columns.numel() else 0.0
@@ -128,7 +129,7 @@ def _use_mkldnn(enabled: bool) -> None:
 
 @functools.cache
 def _load_forward_rules() -> None:
-    """Load torch's forward-mode rules, once, without its warning about how they are compiled."""
+    """Load torch's forward-mode rules once, and suppress its warning about their compilation."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         importlib.import_module("torch._decomp.decompositions_for_jvp")
@@ -140,7 +141,7 @@ def _directions(subject: Subject, values: Tensor) -> Float[Tensor, "direction fa
 
 
 def _forward(subject: Subject, values: Tensor) -> Found:
-    """One pass for all layers and factors: the primal once, a tangent per factor beside it."""
+    """One pass for all layers and factors: one primal, and one tangent per factor."""
     directions = _directions(subject, values)
 
     def along(direction: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -158,7 +159,7 @@ def _reverse_graph(subject: Subject, values: Tensor) -> tuple[Tensor, dict[str, 
 
 
 def _double_vjp_columns(subject: Subject, values: Tensor) -> tuple[dict[str, Tensor], Tensor, dict[str, Tensor]]:
-    """Columns (factor, cell, unit) of every layer, with the graph they came from."""
+    """Columns of every layer, of shape (factor, cell, unit), with the graph that they were computed from."""
     with torch.enable_grad():
         values, rows = _reverse_graph(subject, values)
         live = {name: row for name, row in rows.items() if row.requires_grad}
@@ -182,7 +183,7 @@ def _double_vjp(subject: Subject, values: Tensor) -> Found:
 
 
 def _double_vjp_is_right(subject: Subject, values: Tensor) -> bool:
-    """Compare with a plain backward pass: a custom backward that is cut off from the graph gives silent zeros."""
+    """Compare with a plain backward pass, because a custom backward detached from the graph silently gives zeros."""
     columns, values, rows = _double_vjp_columns(subject, values)
     live = {name: row for name, row in rows.items() if row.requires_grad}
     tolerance = 1e-6 if values.dtype == torch.float64 else 1e-2
@@ -202,7 +203,7 @@ def _detached(rows: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _reverse_rows(subject: Subject, values: Tensor) -> Found:
-    """A backward pass per unit, for all cells together."""
+    """One backward pass per unit, for all cells at once."""
     with torch.enable_grad():
         values, rows = _reverse_graph(subject, values)
         metrics = {}

@@ -3,7 +3,7 @@
 Used for models that cannot be differentiated (integer codes, black boxes), or to follow the original experiments. The
 differences are those of `numpy.gradient`: (a₊ − a₋) / 2h inside, one-sided at the borders, and second-order accurate
 between unequally spaced values. A cyclic factor has no border: its last value is a neighbour of its first. Labels have
-no neighbours, so there are no differences along a categorical factor. If a neighbour does not exist, g is NaN.
+no neighbours, so there are no differences along a categorical factor. g is NaN at cells that lack a neighbour.
 
 The grid is processed in *tubes*: a tube runs along the first factor and covers a tile of the others, with a margin of
 one cell on each side for the differences. Only three slabs of a tube are in memory at a time, so memory depends on the
@@ -26,12 +26,12 @@ from recombine.core.factors import Factor, FactorSpace
 from recombine.diagnostics.model.layers import Subject
 from recombine.diagnostics.numerics.derivatives import gram_of_columns
 
-SLABS = 4  # of a tube in memory: three and the differences between them
+SLABS = 4  # number of slabs in memory: three slabs of activations and their differences
 
 
 @dataclass(frozen=True)
 class Span:
-    """Neighbouring values start … stop − 1 of one factor, and whether a neighbour is added before and after them."""
+    """Consecutive values start … stop − 1 of one factor, and whether a neighbour is added before and after them."""
 
     start: int
     stop: int
@@ -47,16 +47,16 @@ class Span:
         return self.stop - self.start
 
     def positions(self, size: int) -> Int[Tensor, " position"]:
-        """Grid positions, neighbours included."""
+        """Grid positions, including the added neighbours."""
         return torch.arange(self.start - self.before, self.stop + self.after) % size
 
     def inner(self, slab: Tensor, axis: int) -> Tensor:
-        """Cut the added neighbours off an axis."""
+        """Remove the added neighbours from an axis."""
         return slab.narrow(axis, int(self.before), len(self))
 
     def difference(self, slab: Tensor, axis: int, out: Tensor) -> None:
         """Write a₊ − a₋ along an axis; at a border, the cell itself replaces the missing neighbour."""
-        if slab.shape[axis] == 1:  # a single value has no neighbour at all
+        if slab.shape[axis] == 1:  # a single value has no neighbour
             out.zero_()
             return
 
@@ -73,7 +73,7 @@ class Span:
             subtract(size - 1, size - 2, n - 1, 1)
 
     def weighted_difference(self, slab: Tensor, axis: int, weights: Float[Tensor, "position two"] | None) -> Tensor:
-        """The derivative along an axis of unequally spaced values."""
+        """The derivative along an axis with unequally spaced values."""
         assert weights is not None
         ends = (slab.narrow(axis, 0, 1), slab.narrow(axis, slab.shape[axis] - 1, 1))
         padded = torch.cat([*([] if self.before else ends[:1]), slab, *([] if self.after else ends[1:])], dim=axis)
@@ -92,7 +92,7 @@ def _wraps(factor: Factor) -> bool:
 
 
 def _distances(factor: Factor) -> Float[Tensor, " position"]:
-    """Distance between the two neighbours of each value: 2h, or h at a border. 1 where differences are weighted."""
+    """Distance between the two neighbours of each value: 2h, or h at a border. It is 1 if differences are weighted."""
     if factor.listed:
         return torch.ones(factor.size, dtype=torch.float64)
     distances = torch.full((factor.size,), 2 * factor.step, dtype=torch.float64)
@@ -102,9 +102,10 @@ def _distances(factor: Factor) -> Float[Tensor, " position"]:
 
 
 def _weights(factor: Factor) -> Float[Tensor, "position two"] | None:
-    """For unequally spaced values (u, v) of each: the derivative is u (a₊ − a) + v (a − a₋). None for evenly spaced.
+    """Weights (u, v) for unequally spaced values: the derivative is u (a₊ − a) + v (a − a₋). None for even spacing.
 
-    With steps s behind and t ahead u = s / t(s + t) and v = t / s(s + t), which is exact for parabolas.
+    With a step s to the previous and t to the next value, u = s / t(s + t) and v = t / s(s + t). This is exact for
+    quadratic functions.
     """
     if not factor.listed:
         return None
@@ -118,7 +119,7 @@ def _weights(factor: Factor) -> Float[Tensor, "position two"] | None:
 
 
 def check_differences(space: FactorSpace) -> None:
-    """Raise if a factor that has derivatives has a single value, which has no neighbour."""
+    """Raise if a factor that has derivatives has only one value, and so no neighbouring values."""
     for name, factor in space.factors.items():
         if factor.size < 2 and factor.differentiable:
             raise NotComputable(
@@ -129,9 +130,9 @@ def check_differences(space: FactorSpace) -> None:
 
 
 def tiles(space: FactorSpace, cells: int) -> Iterator[tuple[Span, ...]]:
-    """Cut all factors but the first into tiles of at most `cells` cells, margins included, and cover the grid.
+    """Divide all factors except the first into tiles of at most `cells` cells, margins included, that cover the grid.
 
-    Tiles are thick in all directions, because a thin tile consists mostly of margin.
+    Tiles have similar extents in all directions, because a thin tile consists mostly of margin.
     """
     factors = list(space.factors.values())[1:]
     parts = [1] * len(factors)
@@ -150,7 +151,7 @@ def tiles(space: FactorSpace, cells: int) -> Iterator[tuple[Span, ...]]:
 def metric_by_differences(
     subject: Subject, *, cells_kept: int, cells_at_once: int
 ) -> dict[str, Float[Tensor, "cell direction direction"]]:
-    """g of every layer at every cell, from finite differences, in float64.
+    """g = JᵀJ of every layer at every cell from finite differences, in float64.
 
     Args:
         subject: The model with its layers.
@@ -162,7 +163,7 @@ def metric_by_differences(
     n = space.n_factors
     grids = {
         name: torch.empty(*space.shape, n, n, dtype=torch.float64) for name in subject.layers
-    }  # small: no activations
+    }  # small, because it holds no activations
     for tile in tiles(space, cells_kept // SLABS):
         where = tuple(slice(span.start, span.stop) for span in tile)
         for position, metrics in _tube(subject, tile, cells_at_once):
@@ -179,12 +180,12 @@ def metric_by_differences(
     gone = torch.ones(len(space), dtype=torch.bool)
     gone[subject.cells] = False
     for metric in metrics.values():
-        metric[gone] = torch.nan  # its neighbours have differences; the cell itself does not exist
+        metric[gone] = torch.nan  # the cell does not exist, although its neighbours give differences
     return metrics
 
 
 def _tube(subject: Subject, tile: tuple[Span, ...], cells_at_once: int) -> Iterator[tuple[int, dict[str, Tensor]]]:
-    """Walk along the first factor: (its position, unscaled metric of every layer over the tile)."""
+    """Iterate along the first factor: yields its position and the unscaled metric of every layer over the tile."""
     factor = next(iter(subject.space.factors.values()))
     wraps = _wraps(factor)
     order = list(range(-1, factor.size + 1)) if wraps else list(range(factor.size))
@@ -226,7 +227,7 @@ def _slab(
 def _placed(
     subject: Subject, name: str, rows: list[Tensor], exists: Bool[Tensor, " cell"]
 ) -> Shaped[Tensor, "cell unit"]:
-    """The rows of the cells that exist, at their places among all of them."""
+    """Place the rows of the existing cells at their positions among all cells."""
     if bool(exists.all()):
         return rows[0] if len(rows) == 1 else torch.cat(rows)
     units = subject.layers[name].units
@@ -240,7 +241,7 @@ def _placed(
 def _metric(
     space: FactorSpace, slabs: dict[int, dict[str, Tensor]], position: int, tile: tuple[Span, ...]
 ) -> dict[str, Tensor]:
-    """JᵀJ of one slab of a tube, from differences that are not yet divided by distances."""
+    """JᵀJ of one slab of a tube, from differences that have not been divided by distances yet."""
     metrics = {}
     along, *across = space.factors.values()
     for name, here in slabs[position].items():

@@ -1,4 +1,4 @@
-"""Embeddings: a layer's activations as points in a few dimensions, to be coloured by factor.
+"""Embeddings of a layer's activations as points in a few dimensions.
 
 ```python
 embed(activations, space)                     # UMAP if umap-learn is installed, PCA otherwise; `method` says which
@@ -22,7 +22,7 @@ from recombine.core.factors import FactorSpace
 from recombine.diagnostics.numerics.grids import BLOCK, GridArray, as_rows, blocks, enumerate_blocks
 
 NEIGHBOURS, MIN_DIST = 15, 0.1
-EXACT_SIDE = 4096  # beyond this many cells and units alike, PCA is computed by seeded subspace iteration
+EXACT_SIDE = 4096  # if both cells and units exceed this number, PCA uses seeded subspace iteration
 NO_UMAP = "umap-learn is not installed (pip install 'recombine[umap]')."
 
 
@@ -32,9 +32,9 @@ class Embedding:
 
     Attributes:
         method: "pca" or "umap".
-        points: One per cell.
+        points: One point per cell, of shape (cells, dimensions).
         explained: Share of the variance along each dimension (PCA), largest first, each in [0, 1]; None for UMAP.
-        note: A remark for the reader, such as why this is not UMAP; may be empty.
+        note: A remark, such as the reason why UMAP was not used; may be empty.
     """
 
     method: Literal["pca", "umap"]
@@ -48,12 +48,13 @@ def embed_pca(
 ) -> Embedding:
     """Principal components: scores of the centred activations along the directions of largest variance.
 
-    They are computed exactly from the eigenvectors of the smaller of covariance and Gram matrix, or by seeded subspace
-    iteration if cells and units both exceed 4096. Signs: on every dimension the point farthest from 0 is positive.
-    Directions without variance (such as those of constant activations) have scores 0 and share 0, and the note says so.
+    They are computed exactly from the eigenvectors of the covariance or Gram matrix, whichever is smaller, or by seeded
+    subspace iteration if cells and units both exceed 4096. Signs are chosen such that the point farthest from 0 is
+    positive in every dimension. Directions without variance (such as those of constant activations) have scores and
+    shares of 0, and the note reports it.
 
     Raises:
-        InputError: if `dimensions` exceeds the number of cells or units.
+        InputError: If `dimensions` exceeds the number of cells or units.
     """
     rows = as_rows(activations, space, "activations")
     if not 1 <= dimensions <= min(rows.shape):
@@ -69,7 +70,7 @@ def embed_pca(
     else:
         scores = _scores_by_covariance(rows, means, dimensions)
     energy = scores.square().sum(0)
-    flat = energy <= max(1e-13 * total, 1e-24 * scale)  # nothing but rounding
+    flat = energy <= max(1e-13 * total, 1e-24 * scale)  # only rounding error
     scores[:, flat], energy[flat] = 0.0, 0.0
     scores = with_signs(scores)
     explained = energy / total if total > 1e-24 * scale else torch.zeros_like(energy)
@@ -78,7 +79,7 @@ def embed_pca(
 
 
 def with_signs(scores: Float[Tensor, "cell dimension"]) -> Float[Tensor, "cell dimension"]:
-    """The scores with signs such that on every dimension the point farthest from 0 is positive."""
+    """The scores with signs such that the point farthest from 0 is positive in every dimension."""
     if scores.shape[1] == 0:
         return scores
     farthest = scores.gather(0, scores.abs().argmax(0, keepdim=True))
@@ -86,7 +87,7 @@ def with_signs(scores: Float[Tensor, "cell dimension"]) -> Float[Tensor, "cell d
 
 
 def _moments(rows: Shaped[Tensor, "cell unit"], block: int) -> tuple[Float[Tensor, " unit"], float, float]:
-    """(means, Σ of squares around them, Σ of squares) over all cells and units."""
+    """Means of the units, sum of squared deviations from them, and sum of squares, over all cells and units."""
     means, centred, raw = torch.empty(rows.shape[1], dtype=torch.float64), 0.0, 0.0
     for start, slab in enumerate_blocks(rows, block):
         mean = slab.mean(0)
@@ -138,11 +139,11 @@ def embed_umap(
     min_dist: float = MIN_DIST,
     seed: int = 0,
 ) -> Embedding:
-    """UMAP of the activations (Liang et al. 2025: 15 neighbours, min_dist 0.1), seeded and so single-threaded.
+    """UMAP of the activations (Liang et al. 2025: 15 neighbours, min_dist 0.1). A fixed seed makes it single-threaded.
 
     Raises:
-        NotComputable: if umap-learn is not installed.
-        InputError: if there are not more cells than neighbours.
+        NotComputable: If umap-learn is not installed.
+        InputError: If there are not more cells than neighbours.
     """
     rows = as_rows(activations, space, "activations")
     if not 2 <= neighbours < len(rows) or not 1 <= dimensions < len(rows) - 1:
@@ -162,13 +163,13 @@ def umap_points(
     min_dist: float = MIN_DIST,
     seed: int = 0,
 ) -> Float[np.ndarray, "cell dimension"]:
-    """UMAP's points for rows of any cells; see `embed_umap`."""
+    """UMAP of rows of any cells. See `embed_umap`."""
     try:
         from umap import UMAP  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise NotComputable(Missing.NOT_INSTALLED, f"{NO_UMAP} ({error})") from error
-    # On a grid many neighbours are equally far. Rounding errors, which differ from call to call, must not break these
-    # ties, so UMAP receives the distances with six digits of the largest.
+    # On a grid, many neighbours are equidistant. Rounding errors, which differ between calls, must not break these
+    # ties, so distances are rounded to six digits of the largest one.
     numbers = rows.double()
     distances = torch.cdist(numbers, numbers, compute_mode="donot_use_mm_for_euclid_dist")
     largest = float(distances.max()) or 1.0
@@ -179,15 +180,15 @@ def umap_points(
         min_dist=min_dist,
         metric="precomputed",
         random_state=seed,
-        n_jobs=1,  # a seed allows one job only, and saying so avoids a warning
+        n_jobs=1,  # a seed requires a single job; setting it avoids a warning
     )
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="using precomputed metric")  # no inverse: none is needed
+        warnings.filterwarnings("ignore", message="using precomputed metric")  # the inverse is not used
         return np.asarray(reducer.fit_transform(given), dtype=np.float64)
 
 
 def embed(activations: GridArray, space: FactorSpace, *, dimensions: int = 2, seed: int = 0) -> Embedding:
-    """UMAP if umap-learn is installed and there are enough cells, PCA otherwise; the note says why."""
+    """UMAP if umap-learn is installed and there are enough cells, otherwise PCA with a note that gives the reason."""
     from importlib.util import find_spec
 
     if find_spec("umap") is None:

@@ -36,23 +36,23 @@ from recombine.diagnostics.numerics.differences import check_differences, metric
 if TYPE_CHECKING:
     import pandas
 
-TANGENT_MEMORY = 2**27  # bytes of activations and tangents at a time; less makes derivatives slower
+TANGENT_MEMORY = 2**27  # bytes of activations and tangents at a time; a smaller value is slower
 GRID_MEMORY = 2**30  # bytes of activations kept for finite differences
 USE_DIFFERENCES = 'Use geometry="finite difference" (metric_tensor_finite_difference).'
-ROWS_SHARE = 8  # times more cells at once for reverse rows, whose number of passes does not depend on them
+ROWS_SHARE = 8  # reverse rows use this many times more cells per pass: passes depend only on units
 
 
 @dataclass(frozen=True, eq=False)
 class Factorization:
-    """How orthogonal the directions of the factors are.
+    """Orthogonality of the directions of the factors in activation space.
 
     Attributes:
-        overall: One number for all factors; NaN if there is a single factor or all cells are degenerate.
-        pairs: The same for each pair of factors alone, symmetric; NaN on the diagonal and for pairs that are
+        overall: Score of all factors, in [0.5, 1]; NaN if there is a single factor or all cells are degenerate.
+        pairs: Scores of the pairs of factors, symmetric; NaN on the diagonal and for pairs that are
             degenerate everywhere.
-        cells: Number of cells given.
+        cells: Number of cells.
         degenerate: Number of cells with g = 0, where F is 0/0; they are omitted.
-        degenerate_pairs: For each pair, the number of cells at which both factors have no effect; these are omitted.
+        degenerate_pairs: For each pair, the number of cells at which neither factor has an effect; they are omitted.
     """
 
     overall: float
@@ -65,9 +65,10 @@ class Factorization:
 def factorization_map(metric: Float[np.ndarray, "*cell factor factor"]) -> Float[np.ndarray, "*cell"]:
     """F at each cell: 1 − Σ_{i<j} |g_ij| / ((n − 1) Σ_i |g_ii|).
 
-    For two factors this is F = 1 − |g_xy| / (|g_xx| + |g_yy|) (Liang et al. 2025, Eq. 7); for more, the mean of the
-    pairs' scores weighted by |g_ii| + |g_jj|. Range [0.5, 1], by |g_ij| ≤ √(g_ii g_jj) ≤ (g_ii + g_jj) / 2: 1 where
-    all directions are orthogonal, 0.5 where all have one direction and one length. NaN where g = 0 and for n = 1.
+    For two factors this is F = 1 − |g_xy| / (|g_xx| + |g_yy|) (Liang et al. 2025, Eq. 7); for more, it is the
+    mean of the pairs' scores weighted by |g_ii| + |g_jj|. F lies in [0.5, 1] because
+    |g_ij| ≤ √(g_ii g_jj) ≤ (g_ii + g_jj) / 2. It is 1 if all directions are orthogonal and 0.5 if all have the same
+    direction and length. It is NaN if g = 0 or n = 1.
     """
     sizes = np.abs(metric)
     n = metric.shape[-1]
@@ -79,7 +80,7 @@ def factorization_map(metric: Float[np.ndarray, "*cell factor factor"]) -> Float
 def factorization_pairs_map(
     metric: Float[np.ndarray, "*cell factor factor"],
 ) -> Float[np.ndarray, "*cell factor factor"]:
-    """F of each pair of factors at each cell, 1 − |g_ij| / (|g_ii| + |g_jj|); NaN for i = j and where 0/0."""
+    """F of each pair of factors at each cell: 1 − |g_ij| / (|g_ii| + |g_jj|). NaN for i = j and if g_ii = g_jj = 0."""
     sizes = np.abs(metric)
     diagonal = np.diagonal(sizes, axis1=-2, axis2=-1)
     scores = 1 - ratio(sizes, diagonal[..., :, None] + diagonal[..., None, :])
@@ -89,15 +90,15 @@ def factorization_pairs_map(
 
 
 def factorization_pointwise(metric: Float[np.ndarray, "cell factor factor"]) -> Factorization:
-    """F at each cell, averaged over the cells (the definition in the paper's text). Range [0.5, 1]."""
+    """Mean of F over the cells, in [0.5, 1]. This is the definition in the paper's text."""
     return _summarized(metric, _mean(factorization_map(metric)), _mean(factorization_pairs_map(metric)))
 
 
 def factorization_ratio_of_means(metric: Float[np.ndarray, "cell factor factor"]) -> Factorization:
-    """F of the grid means of |g_ij| (as in the original experiments). Range [0.5, 1].
+    """F of the means of |g_ij| over the cells, in [0.5, 1]. The original experiments use this definition.
 
-    Cells where the activation changes much count more than in `factorization_pointwise`. The means are of absolute
-    values: taking |mean g_xy| instead would let cells of opposite sign cancel. Degenerate cells add nothing.
+    Cells where the activation changes more have more weight than in `factorization_pointwise`. The means are of
+    absolute values, because cells of opposite sign would cancel in |mean g_xy|. Degenerate cells do not contribute.
     """
     means = np.abs(metric).mean(0) if len(metric) else np.zeros(metric.shape[1:])
     return _summarized(metric, float(factorization_map(means)), factorization_pairs_map(means))
@@ -110,7 +111,7 @@ def _summarized(metric: np.ndarray, overall: Any, pairs: np.ndarray) -> Factoriz
 
 
 def _mean(values: np.ndarray) -> Any:
-    """Mean over the first axis without NaNs; NaN where there is nothing else."""
+    """Mean over the first axis, ignoring NaNs; NaN if all values are NaN."""
     kept = ~np.isnan(values)
     return ratio(np.where(kept, values, 0).sum(0), kept.sum(0))
 
@@ -120,9 +121,9 @@ class LayerGeometry:
     """The metric tensor of one layer and quantities derived from it. Maps have one entry per cell, in cell order.
 
     Attributes:
-        layer: Its name.
+        layer: Name of the layer.
         units: Number of units.
-        factors: Names of the factors that have derivatives: all but categorical ones.
+        factors: Names of the factors that have derivatives: all except categorical factors.
         metric: g = JᵀJ, symmetric and positive semi-definite; NaN at cells that do not exist or lack a neighbour.
     """
 
@@ -133,12 +134,12 @@ class LayerGeometry:
 
     @cached_property
     def known(self) -> Bool[np.ndarray, " cell"]:
-        """True where there is a metric tensor."""
+        """True at cells where g is known."""
         return np.asarray(~np.isnan(self.metric).any((1, 2)))
 
     @cached_property
     def eigenvalues(self) -> Float[np.ndarray, "cell factor"]:
-        """Eigenvalues of g, ascending. Values below the rounding error of the largest are 0."""
+        """Eigenvalues of g, ascending. Values below the rounding error of the largest one are set to 0."""
         found = np.full(self.metric.shape[:2], np.nan)
         found[self.known] = np.linalg.eigvalsh(self.metric[self.known])
         largest = found[:, -1:]
@@ -146,18 +147,18 @@ class LayerGeometry:
 
     @property
     def volume(self) -> Float[np.ndarray, " cell"]:
-        """dv = √det g ≥ 0; 0 where some direction in factor space leaves the activation unchanged."""
+        """Volume element dv = √det g ≥ 0. It is 0 if some direction in factor space leaves the activation unchanged."""
         return np.sqrt(self.eigenvalues).prod(1)
 
     @property
     def log_volume(self) -> Float[np.ndarray, " cell"]:
-        """log₁₀ dv; NaN where dv = 0 (`n_singular` counts them)."""
+        """log₁₀ dv; NaN where dv = 0 (`n_singular` counts these cells)."""
         volume = self.volume
         return np.log10(volume, out=np.full(len(volume), np.nan), where=volume > 0)
 
     @property
     def condition(self) -> Float[np.ndarray, " cell"]:
-        """Largest over smallest eigenvalue of g, ≥ 1 (the square of J's condition number).
+        """Ratio of the largest to the smallest eigenvalue of g, ≥ 1 (the square of the condition number of J).
 
         Infinite where g is singular, NaN where g = 0.
         """
@@ -167,12 +168,12 @@ class LayerGeometry:
 
     @property
     def factorization(self) -> Float[np.ndarray, " cell"]:
-        """F at each cell, see `factorization_map`."""
+        """F at each cell. See `factorization_map`."""
         return factorization_map(self.metric)
 
     @property
     def degenerate(self) -> Bool[np.ndarray, " cell"]:
-        """True where g = 0: no factor changes the activation (units that are all dead, for example)."""
+        """True where g = 0: no factor changes the activation, for example because all units are dead."""
         return (self.metric == 0).all((1, 2))
 
     @property
@@ -181,26 +182,26 @@ class LayerGeometry:
 
     @property
     def n_singular(self) -> int:
-        """Number of cells with dv = 0, degenerate ones included."""
+        """Number of cells with dv = 0, including degenerate cells."""
         return int((self.volume == 0).sum())
 
     def factorization_pointwise(self, cells: Bool[np.ndarray, " cell"] | None = None) -> Factorization:
-        """Mean of F over the grid, or over the cells of a mask."""
+        """Mean of F over the grid, or over the cells of a mask. See `factorization_pointwise`."""
         return factorization_pointwise(self.metric[self.known if cells is None else self.known & cells])
 
     def factorization_ratio_of_means(self, cells: Bool[np.ndarray, " cell"] | None = None) -> Factorization:
-        """F of the means over the grid, or over the cells of a mask."""
+        """F of the means of |g_ij| over the grid, or over a mask. See `factorization_ratio_of_means`."""
         return factorization_ratio_of_means(self.metric[self.known if cells is None else self.known & cells])
 
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """The metric tensor of every layer; `geometry["out"]` is one of them.
+    """The metric tensor of every layer. `geometry["out"]` is the geometry of one layer.
 
     Attributes:
         space: The factor space.
-        layers: By name, in the order of the model.
-        method: How g was computed.
+        layers: Maps layer names to geometries, in the order of the model.
+        method: Method by which g was computed.
         derivative_method: The method of `numerics.derivatives` that was used; None for finite differences.
         cells_at_once: Number of cells per forward pass.
     """
@@ -215,10 +216,10 @@ class Geometry:
         return self.layers[layer]
 
     def rows(self, cells: Mapping[str, Bool[np.ndarray, " cell"]] | None = None) -> list[dict[str, Any]]:
-        """A row per layer and pair of factors ("all" for the overall score), for each named set of cells.
+        """One row per layer and pair of factors ("all" for the overall score), for each named set of cells.
 
         Args:
-            cells: Name → mask over the cells, for example {"id": ~mask, "ood": mask}; the whole grid unless given.
+            cells: Maps names to masks over the cells, such as {"id": ~mask, "ood": mask}. By default, the whole grid.
         """
         masks = {"all": np.ones(len(self.space), dtype=bool)} if cells is None else cells
         return [
@@ -271,24 +272,26 @@ def metric_tensor_exact(
     derivative_method: str | None = None,
     available: Bool[np.ndarray, "..."] | None = None,
 ) -> Geometry:
-    """g = JᵀJ of every layer at every cell by derivatives, through the encoding (Liang et al. 2025, Sec. 4).
+    """Metric tensor g = JᵀJ of every layer at every cell from exact derivatives (Liang et al. 2025, Sec. 4).
+
+    J is the derivative of the activation with respect to the factor values, through the encoding.
 
     Args:
-        model: A module or callable from codes to outputs; left as it was.
+        model: A module or callable that maps codes to outputs. Its state is restored.
         space: The factor space.
-        encode: Factor values → codes; None if the model takes factor values.
-        layers: Which layers; see `recombine.diagnostics.model.layers`.
+        encode: Maps factor values to codes; None if the model takes factor values.
+        layers: The layers. See `recombine.diagnostics.model.layers`.
         memory: Bytes of activations and tangents at a time. At least one cell is always processed.
-        derivative_method: Use this method of `numerics.derivatives` instead of the first that works.
-        available: True at the cells that exist, over the grid; None for all.
+        derivative_method: Method of `numerics.derivatives`; by default the first one that works.
+        available: Mask over the grid that is True at cells that exist; None if all do.
 
     Returns:
-        The geometry in float64. The derivatives have the model's precision.
+        The geometry in float64. Derivatives are computed in the model's precision.
 
     Raises:
-        NotComputable: if no factor has derivatives, if the code is of an integer type or does not change with the
-            factors (an encoding that rounds), if the output does not change with the code or has no derivative.
-        InputError: if an activation is NaN or infinite.
+        NotComputable: If no factor has derivatives, if the code is of an integer type or does not change with the
+            factors (an encoding that rounds), or if the output does not change with the code or has no derivative.
+        InputError: If an activation is NaN or infinite.
     """
     _check_factors(space)
     with observing(model, encode):
@@ -321,21 +324,23 @@ def metric_tensor_finite_difference(
     memory: int = GRID_MEMORY,
     available: Bool[np.ndarray, "..."] | None = None,
 ) -> Geometry:
-    """g from differences between neighbouring cells, as in the original experiments; also for integer codes.
+    """Metric tensor g from finite differences between neighbouring cells, as in the original experiments.
 
-    Differences are `numpy.gradient`'s: central inside the grid, one-sided at its borders; cyclic factors have no
-    border. They average over two grid steps, so g describes the grid rather than the point.
+    It also works for integer codes. Differences are those of `numpy.gradient`: central inside the grid and one-sided at
+    its borders. Cyclic factors have no borders. Differences average over two grid steps, so g describes the
+    neighbourhood of a cell rather than a point.
 
     Args:
         model, space, encode, layers: As for `metric_tensor_exact`.
         memory: Bytes of activations at a time. If this is too small for three slabs of the grid, parts are computed
             twice instead of being stored.
-        available: True at the cells that exist, over the grid; None for all. A cell that lacks a neighbour has no g.
+        available: Mask over the grid that is True at cells that exist; None if all do. g is NaN at cells that lack a
+            neighbour.
 
     Raises:
-        NotComputable: if no factor has derivatives, if one of them has one value only, or if the output does not
-            change over the grid.
-        InputError: if an activation is NaN or infinite.
+        NotComputable: If no factor has derivatives, if one of them has only one value, or if the output does not change
+            over the grid.
+        InputError: If an activation is NaN or infinite.
     """
     _check_factors(space)
     check_differences(space)

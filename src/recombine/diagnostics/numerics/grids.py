@@ -1,6 +1,6 @@
-"""Arrays over the grid: one row per cell, checked once, read in float64 blocks of bounded size.
+"""Arrays over the grid with one row per cell, validated and read in float64 blocks of bounded size.
 
-Every diagnostic takes the outputs of a model over the grid as an array (cell, …), with rows in cell order.
+Every diagnostic takes the outputs of a model over the grid as an array of shape (cells, …), with rows in cell order.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from recombine.core.holdouts import Holdout
 from recombine.core.memory import give_back_freed_memory
 from recombine.core.seeds import generator
 
-GridArray = Shaped[Tensor, "..."] | Shaped[np.ndarray, "..."]  # (cell, …), which as_rows checks
-BLOCK = 2**21  # numbers in one float64 block: 16 MB
-LARGE = 2**28  # bytes of an array above which the memory of its blocks is returned to the system immediately
-DRAWN = 4096  # cells kept by default where a result grows with the square of their number
+GridArray = Shaped[Tensor, "..."] | Shaped[np.ndarray, "..."]  # of shape (cells, …), validated by as_rows
+BLOCK = 2**21  # numbers per float64 block (16 MB)
+LARGE = 2**28  # arrays above this number of bytes return the memory of their blocks to the system immediately
+DRAWN = 4096  # default number of cells if a result grows with its square
 
 
 def rows_of(array: Shaped[Tensor, "cell ..."]) -> Shaped[Tensor, "cell feature"]:
-    """One row per cell, also if each cell has a single number and the tensor has only one axis."""
+    """Reshape to (cells, features). A tensor with one axis has a single feature per cell."""
     return array.reshape(len(array), -1)
 
 
 def as_rows(array: GridArray, space: FactorSpace, what: str = "outputs") -> Shaped[Tensor, "cell feature"]:
-    """Rows of features on the CPU, in their own precision, without a copy where possible.
+    """Convert to rows of features on the CPU without changing the precision, and without a copy if possible.
 
     Raises:
-        InputError: if there is not one row per cell, no feature, complex numbers, or a NaN or infinite number.
+        InputError: If the number of rows is not the number of cells, if there are no features, or if there are complex,
+            NaN or infinite numbers.
     """
     rows = torch.as_tensor(array).detach().cpu()
     if rows.ndim == 0 or len(rows) != len(space):
@@ -52,7 +53,7 @@ def check_finite(
     rows: Shaped[Tensor, "some feature"], cells: Int[Tensor, " some"], space: FactorSpace, what: str
 ) -> None:
     """Raise an InputError that names the first cell whose row contains a NaN or infinite number."""
-    if not rows.is_floating_point() or bool(rows.sum().isfinite()):  # a sum with NaN or infinity in it is neither
+    if not rows.is_floating_point() or bool(rows.sum().isfinite()):  # NaN or infinity would propagate
         return
     for start, block in enumerate_blocks(rows.T):  # blocks of cells
         if not bool(block.isfinite().all()):
@@ -66,7 +67,7 @@ def check_finite(
 def mean_row(
     rows: Callable[[Int[Tensor, " some"]], Shaped[Tensor, "some feature"]], cells: Int[Tensor, " cell"], size: int
 ) -> Float[Tensor, " feature"]:
-    """The mean over cells of rows with `size` features, a few cells at a time, in float64; NaN without cells."""
+    """Mean over cells of rows with `size` features, computed in float64 blocks; NaN if there are no cells."""
     total = torch.zeros(size, dtype=torch.float64)
     for some in cells.split(cells_per_block(size)):
         total += rows(some).double().sum(0)
@@ -74,14 +75,14 @@ def mean_row(
 
 
 def cells_per_block(features: int) -> int:
-    """Number of complete rows per block."""
+    """Number of complete rows that fit into one block."""
     return max(1, BLOCK // max(1, features))
 
 
 def enumerate_blocks(
     rows: Shaped[Tensor, "cell feature"], size: int = BLOCK
 ) -> Iterator[tuple[int, Float[Tensor, "cell block"]]]:
-    """(first feature, float64 copy of some neighbouring features), about `size` numbers at a time."""
+    """Yield (first feature, float64 copy of consecutive features), about `size` numbers at a time."""
     step = max(1, size // max(1, len(rows)))
     for start in range(0, rows.shape[1], step):
         yield start, rows[:, start : start + step].to(torch.float64, copy=True)
@@ -90,13 +91,13 @@ def enumerate_blocks(
 
 
 def blocks(rows: Shaped[Tensor, "cell feature"], size: int = BLOCK) -> Iterator[Float[Tensor, "cell block"]]:
-    """Float64 copies of neighbouring features, about `size` numbers at a time."""
+    """Yield float64 copies of consecutive features, about `size` numbers at a time."""
     for _, block in enumerate_blocks(rows, size):
         yield block
 
 
 def id_and_ood(holdout: Holdout, space: FactorSpace) -> tuple[Bool[Tensor, " cell"], Bool[Tensor, " cell"]]:
-    """Masks of the ID and the OOD cells. Raises an error if either is empty or if the spaces differ."""
+    """Masks of the ID and OOD cells. Raises if either is empty or if the spaces differ."""
     if holdout.space != space:
         raise InputError(f"The hold-out belongs to another space. Got {holdout.space}, expected {space}.")
     if holdout.n_ood == 0 or holdout.n_id == 0:
@@ -109,9 +110,9 @@ def id_and_ood(holdout: Holdout, space: FactorSpace) -> tuple[Bool[Tensor, " cel
 
 
 def draw_cells(holdout: Holdout, most: int = DRAWN, *, seed: int = 0) -> Int[Tensor, " cell"]:
-    """All ID cells, then all OOD cells; if there are more than `most`, a random sample that keeps their shares.
+    """All ID cells followed by all OOD cells, or a random sample of `most` cells with the same proportions.
 
-    Each of the two parts has at least one cell, and both are in ascending order.
+    Both splits have at least one cell, and both are in ascending order.
     """
     if most < 2:
         raise InputError(f"A sample needs at least 2 cells. Got most={most}.")

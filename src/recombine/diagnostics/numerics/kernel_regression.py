@@ -1,10 +1,10 @@
-"""Kernel regression of a model's outputs from coordinates: would a smooth interpolator give the same outputs?
+"""Kernel regression of a model's outputs on the factor values: would a smooth interpolator give the same outputs?
 
 Two kernels on the factor space, with distances d_i in grid steps (along the chord of the circle for cyclic factors,
 between positions for unequally spaced values, and 1 between any two labels of a categorical factor):
 
-- *factorized*: Π_i exp(−d_i² / 2ℓ_i²), a length scale per factor;
-- *radial*: exp(−Σ_i d_i² / 2ℓ²), one for all.
+- *factorized*: Π_i exp(−d_i² / 2ℓ_i²), with one length scale per factor;
+- *radial*: exp(−Σ_i d_i² / 2ℓ²), with one length scale for all factors.
 
 The length scales are chosen on ID cells alone, by their leave-one-out error; the OOD error is computed only afterwards.
 If there are more than 64 combinations of lengths, or more than a budget allows, those of the factorized kernel are
@@ -33,22 +33,22 @@ from recombine.diagnostics.numerics.grids import GridArray, as_rows, id_and_ood
 KernelKind = Literal["factorized", "radial"]
 LENGTHS = (0.5, 1.0, 2.0, 4.0)
 RIDGE = 1e-6
-MOST_CANDIDATES = 64  # combinations of lengths that are all tried
-MOST_SWEEPS = 4  # through the factors, where they are not
-LEAST_CELLS = 256  # that are used regardless of the budget
+MOST_CANDIDATES = 64  # up to this number, all combinations of lengths are tried
+MOST_SWEEPS = 4  # maximum number of passes over the factors otherwise
+LEAST_CELLS = 256  # minimum number of cells, regardless of the budget
 
 
 @dataclass(frozen=True)
 class KernelRegression:
-    """How well kernel regression on ID cells predicts the model's outputs.
+    """Result of kernel regression of a model's outputs, fitted on ID cells.
 
     Attributes:
         kind: "factorized" or "radial".
         lengths: The chosen length scale of each factor, in grid steps (all equal for the radial kernel).
         id_error: Leave-one-out mean squared error on ID cells with these lengths.
         ood_error: Mean squared error on OOD cells of the fit to all ID cells.
-        id_relative, ood_relative: The same, divided by the mean square of the outputs of the split (predicting 0
-            scores 1); NaN where the outputs are all zero.
+        id_relative, ood_relative: The same errors divided by the mean square of the outputs of the split, so that
+            predicting 0 gives 1; NaN if the outputs are all zero.
         candidates: (lengths, leave-one-out error) of all candidates that were tried.
         exhaustive: Whether all combinations of lengths were tried.
         ridge: λ of (K + λI)⁻¹.
@@ -68,7 +68,7 @@ class KernelRegression:
 def factor_distances(
     space: FactorSpace, rows: Int[Tensor, " row"], columns: Int[Tensor, " column"]
 ) -> list[Float[Tensor, "row column"]]:
-    """Squared distances of cells along each factor, in grid steps.
+    """Squared distances between cells along each factor, in squared grid steps.
 
     A cyclic factor of N values lies on a circle of circumference N and uses the chord, d = (N/π) sin(π Δ/N), which
     keeps the kernels positive definite. Labels of a categorical factor are all 1 apart, like one-hot codes.
@@ -96,12 +96,12 @@ def kernel_regression(
     cells: Int[Tensor, " cell"] | None = None,
     budget: Budget | None = None,
 ) -> KernelRegression:
-    """Fit ŷ(c) = k(c, ID) (K + λI)⁻¹ Y_ID for every candidate, keep the best on ID, and score it on OOD cells.
+    """Fit ŷ(c) = k(c, ID) (K + λI)⁻¹ Y_ID for every candidate, select the best on ID cells, and score it on OOD cells.
 
-    Leave-one-out residuals in closed form: with C = (K + λI)⁻¹ they are (C Y)_i / C_ii. Ties go to the candidate
-    listed first (shorter lengths). The cost grows with the cube of the number of ID cells. For large grids pass
-    `cells`, for example from `draw_cells`, with the number that `affordable_cells` returns. Combinations of lengths
-    that exceed the budget are searched factor by factor.
+    The leave-one-out residuals have a closed form: with C = (K + λI)⁻¹ they are (C Y)_i / C_ii. Ties are resolved in
+    favour of shorter lengths. The cost grows with the cube of the number of ID cells. For large grids, pass `cells`,
+    for example from `draw_cells`, with the number that `affordable_cells` returns. Combinations of lengths that exceed
+    the budget are searched factor by factor.
     """
     rows = as_rows(outputs, space)
     id_mask, ood_mask = id_and_ood(holdout, space)
@@ -149,7 +149,7 @@ def kernel_regression(
 
 
 def affordable_cells(space: FactorSpace, id_share: float, features: int, most: int, budget: Budget) -> int:
-    """The number of cells, at most `most`, for which a search factor by factor fits the budget; at least 256.
+    """Number of cells for which a search factor by factor fits the budget, at least 256 and at most `most`.
 
     With two factors, which have 16 combinations of lengths, it is always `most`.
     """
@@ -163,7 +163,7 @@ def affordable_cells(space: FactorSpace, id_share: float, features: int, most: i
 
 
 def _fit_cost(trained: int, features: int, space: FactorSpace) -> int | float:
-    """Operations of one leave-one-out error."""
+    """Operations needed for one leave-one-out error."""
     return 10 * CALL + trained**3 + trained**2 * (2 * features + 10 * space.n_factors)
 
 
@@ -171,14 +171,14 @@ Lengths = tuple[float, ...]
 
 
 class _Search:
-    """Leave-one-out errors of length scales, each computed once."""
+    """Leave-one-out errors of length scales. Results are cached."""
 
     def __init__(self, among: list[Float[Tensor, "id id"]], known: Float[Tensor, "id feature"], ridge: float) -> None:
         self.among, self.known, self.ridge = among, known, ridge
         self.errors: dict[Lengths, float] = {}
 
     def best(self, candidates: Iterable[Lengths]) -> Lengths:
-        """The candidate with the least error; of equally good ones the first."""
+        """The candidate with the smallest error; the first one in case of a tie."""
         listed = list(candidates)
         for lengths in listed:
             if lengths not in self.errors:
@@ -186,7 +186,7 @@ class _Search:
         return min(listed, key=self.errors.__getitem__)
 
     def improved(self, start: Lengths, lengths: Sequence[float]) -> Lengths:
-        """Change one factor's length at a time as long as that helps."""
+        """Change the length of one factor at a time for as long as the error decreases."""
         for _ in range(MOST_SWEEPS):
             before = start
             for axis in range(len(start)):

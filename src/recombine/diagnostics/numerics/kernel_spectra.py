@@ -1,7 +1,7 @@
-"""How mixed a kernel is: its expansion into products of single-factor kernels.
+"""Spectrum of a kernel: its expansion into products of single-factor kernels.
 
-K = Σ_r λ_r Π_j k_j^(r) (Liang et al. 2025, Eqs. 1 and 30): the operator Schmidt decomposition for two factors, a CP
-decomposition for more. A single term means that the kernel treats the factors independently.
+K = Σ_r λ_r Π_j k_j^(r) (Liang et al. 2025, Eqs. 1 and 30) is the operator Schmidt decomposition for two factors and a
+CP decomposition for more factors. A single term means that the kernel treats the factors independently.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from recombine.core.factors import FactorSpace
 from recombine.diagnostics.numerics.budget import Budget
 from recombine.diagnostics.numerics.tensor_rank import EXACT, INITS, rank_search
 
-LARGEST_KERNEL = 2**24  # entries of a kernel matrix that can be decomposed: 4096 cells
+LARGEST_KERNEL = 2**24  # maximum number of entries of a kernel matrix (4096 cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +27,14 @@ class KernelSpectrum:
     """The weights λ_r of a kernel's product terms and their effective number.
 
     Attributes:
-        method: "schmidt" (two factors: all terms, orthogonal) or "cp" (other numbers: the terms of one fit, which
-            are not orthogonal, so that their shares are indicative).
-        weights: λ_r ≥ 0, largest first; each factor of a term has norm 1.
-        participation_ratio: 1 / Σ p_r² with p_r = λ_r² / Σ λ²; from 1 to the number of terms.
-        entropy_rank: exp(−Σ p_r ln p_r), never below the participation ratio; same range.
-        rank: Terms needed for a relative error of at most `epsilon`; None if `largest` were not enough.
-        error: Relative error of the terms in `weights`; 0 for schmidt, which keeps all.
-        epsilon: See `rank`.
+        method: "schmidt" (two factors: all terms, which are orthogonal) or "cp" (more factors: the terms of one fit;
+            they are not orthogonal, so their shares are only indicative).
+        weights: λ_r ≥ 0, largest first. Each factor of a term has norm 1.
+        participation_ratio: 1 / Σ p_r² with p_r = λ_r² / Σ λ², from 1 to the number of terms.
+        entropy_rank: exp(−Σ p_r ln p_r), in the same range. It is never below the participation ratio.
+        rank: Number of terms for a relative error of at most `epsilon`; None if `largest` terms were not enough.
+        error: Relative error of the sum of the terms; 0 for "schmidt", which keeps all terms.
+        epsilon: Relative error that `rank` refers to.
         complete: False if a budget cut the search for product terms short.
     """
 
@@ -51,7 +51,7 @@ class KernelSpectrum:
 def kernel_tensor(
     kernel: Float[Tensor, "cell cell"] | Float[np.ndarray, "cell cell"], space: FactorSpace
 ) -> Float[Tensor, "*pair"]:
-    """A kernel matrix in cell order as a tensor with one mode per factor, running over its pairs of values (v, v′)."""
+    """Rearrange a kernel matrix in cell order into a tensor with one mode per factor, over pairs of values (v, v′)."""
     matrix = torch.as_tensor(kernel).double()
     if matrix.shape != (len(space), len(space)):
         raise InputError(
@@ -81,10 +81,11 @@ def kernel_spectrum(
     seed: int = 0,
     budget: Budget | None = None,
 ) -> KernelSpectrum:
-    """Schmidt (two factors) or CP (three and more) spectrum of a kernel over all cells, rows in cell order.
+    """Schmidt spectrum (two factors) or CP spectrum (more factors) of a kernel over all cells, with rows in cell order.
 
     Raises:
-        InputError: for one factor, a wrong shape, NaN, a zero kernel or more than 4096 cells.
+        InputError: If there is only one factor, or if the kernel has a wrong shape, contains NaN, is zero everywhere or
+            has more than 4096 cells.
     """
     if space.n_factors < 2:
         raise NotComputable(Missing.NOT_APPLICABLE, f"A kernel spectrum requires at least two factors. Got {space}.")
@@ -100,7 +101,7 @@ def kernel_spectrum(
 
 
 def effective_ranks(weights: Float[np.ndarray, " term"]) -> tuple[float, float]:
-    """(participation ratio, exponential of the entropy) of the shares λ² / Σ λ²; (NaN, NaN) if all are zero."""
+    """Participation ratio and exponential of the entropy of the shares λ² / Σ λ²; NaN if all weights are zero."""
     if not weights.any():
         return float("nan"), float("nan")
     squares = np.square(weights / np.abs(weights).max())

@@ -2,7 +2,7 @@
 
     grams = gram_matrices(outputs, space, holdout)
     grams.matrices["cosine"]                       # (cell, cell), ID cells first
-    agreement(grams, "overlap", seed=0)            # with the binary factorized kernel, OOD × ID
+    agreement(grams, "overlap", seed=0)            # correlation with the binary factorized kernel, OOD × ID
 
 A model that memorizes maps a new combination onto all trained combinations that share a factor value with it. The
 similarity of its OOD and ID outputs then follows the binary factorized kernel (Liang et al. 2025, Eq. 3).
@@ -30,17 +30,17 @@ from recombine.diagnostics.numerics.grids import GridArray, as_rows, blocks, id_
 
 Similarity = Literal["cosine", "l2", "overlap"]
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "l2", "overlap")
-NEAR = 1e-6  # squared distances below this share of the squared norms are recomputed from the differences
-ROUNDING = 64  # overlaps below this many units in the last place are 0
+NEAR = 1e-6  # squared distances below this share of the squared norms are recomputed from differences
+ROUNDING = 64  # overlaps below this many units in the last place are set to 0
 DRAWS = 1000
-LEAST_DRAWS = 99  # computed regardless of the budget
-DRAWS_AT_ONCE = 50  # bounds the memory to that many numbers per OOD cell
-LARGEST_TABLE = 2**26  # numbers in the sums over all sets of factors: 512 MB
+LEAST_DRAWS = 99  # minimum number of draws, regardless of the budget
+DRAWS_AT_ONCE = 50  # bounds the memory to this many numbers per OOD cell
+LARGEST_TABLE = 2**26  # numbers in the sums over all sets of factors (512 MB)
 
 
 @dataclass(frozen=True, eq=False)
 class GramMatrices:
-    """Similarities of all pairs of outputs, ID rows and columns first.
+    """Similarities of all pairs of outputs. ID rows and columns come first.
 
     Attributes:
         space: The factor space.
@@ -64,7 +64,7 @@ class GramMatrices:
         return self.matrices[similarity]
 
     def in_cell_order(self, similarity: str) -> Float[np.ndarray, "cell cell"]:
-        """The same matrix with rows and columns in the order of the cells, as the spectra need it."""
+        """The matrix with rows and columns in cell order, as required by `kernel_spectrum`."""
         order = np.argsort(self.cells)
         return self[similarity][np.ix_(order, order)]
 
@@ -78,16 +78,16 @@ def gram_matrices(
     cells: Int[Tensor, " cell"] | None = None,
     overlap_dtype: torch.dtype = torch.float64,
 ) -> GramMatrices:
-    """Gram matrices of a model's outputs a, b (flattened pictures), ID cells first.
+    """Gram matrices of a model's outputs a, b (flattened images), with ID cells first.
 
-    - *cosine*: ⟨a, b⟩ / ‖a‖‖b‖; NaN where an output is all zero, which has no direction.
+    - *cosine*: ⟨a, b⟩ / ‖a‖‖b‖; NaN if an output is all zero.
     - *l2*: ‖a − b‖, a distance.
-    - *overlap*: Σ min(a⁺, b⁺) / Σ max(a⁺, b⁺) over pixels, with a⁺ = max(a, 0): the share of light that two pictures
-      have in common (the Ruzicka similarity). NaN where neither has any light.
+    - *overlap*: Σ min(a⁺, b⁺) / Σ max(a⁺, b⁺) over pixels, with a⁺ = max(a, 0): the share of brightness that two images
+      have in common (Ruzicka similarity). NaN if neither image has a positive pixel.
 
-    Each matrix needs cells² numbers, plus blocks of bounded size. For grids of many thousand cells pass `cells`, for
-    example from `draw_cells`. The overlap takes most of the time; with `overlap_dtype=torch.float32` it takes a third,
-    with about seven digits.
+    Each matrix needs cells² numbers, plus blocks of bounded size. For grids of many thousand cells, pass `cells`, for
+    example from `draw_cells`. The overlap takes most of the time. With `overlap_dtype=torch.float32`, it takes a third
+    of the time and has about seven digits.
     """
     rows = as_rows(outputs, space)
     trained, ood = id_and_ood(holdout, space)
@@ -116,7 +116,7 @@ def _inner_products(rows: Shaped[Tensor, "cell feature"]) -> Float[Tensor, "cell
     total = torch.zeros(len(rows), len(rows), dtype=torch.float64)
     for block in blocks(rows):
         total.addmm_(block, block.T)
-    return total.add_(total.T.clone()).mul_(0.5)  # matrix products are symmetric up to rounding only
+    return total.add_(total.T.clone()).mul_(0.5)  # matrix products are symmetric only up to rounding
 
 
 def _cosine(products: Float[Tensor, "cell cell"]) -> Float[Tensor, "cell cell"]:
@@ -131,7 +131,7 @@ def _cosine(products: Float[Tensor, "cell cell"]) -> Float[Tensor, "cell cell"]:
 def _distances(
     rows: Shaped[Tensor, "cell feature"], products: Float[Tensor, "cell cell"]
 ) -> Float[Tensor, "cell cell"]:
-    """√(‖a‖² + ‖b‖² − 2⟨a, b⟩), from the differences themselves where that would cancel."""
+    """√(‖a‖² + ‖b‖² − 2⟨a, b⟩). Where this would cancel, distances are computed from the differences."""
     squares = products.diagonal().clone()
     scale = squares[:, None] + squares[None, :]
     distances = torch.add(scale, products, alpha=-2)
@@ -148,8 +148,8 @@ def _distances(
 def _overlap(rows: Shaped[Tensor, "cell feature"], dtype: torch.dtype) -> Float[Tensor, "cell cell"]:
     """Σ min = (Σa + Σb − Σ|a − b|) / 2 and Σ max = (Σa + Σb + Σ|a − b|) / 2, so one L1 distance gives both.
 
-    Values within rounding error are set to 0. Otherwise, the agreement of outputs that have nothing in common would be
-    that of rounding errors, which depend on the scale of the outputs.
+    Values within rounding error are set to 0. Otherwise, the agreement of outputs without any overlap would depend on
+    rounding errors, and so on the scale of the outputs.
     """
     count = len(rows)
     upper, lower = torch.triu_indices(count, count, 1)
@@ -161,7 +161,7 @@ def _overlap(rows: Shaped[Tensor, "cell feature"], dtype: torch.dtype) -> Float[
         light += positive.sum(1)
     both = light[upper] + light[lower]
     overlap = torch.where(light > 0, 1.0, torch.nan).double().diag()
-    shared = ((both - apart) / (both + apart)).clamp_(0, 1)  # 0/0 is NaN: neither has any light
+    shared = ((both - apart) / (both + apart)).clamp_(0, 1)  # 0/0 is NaN: neither image has a positive pixel
     shared[shared < ROUNDING * torch.finfo(dtype).eps] = 0
     overlap[upper, lower] = shared
     overlap[lower, upper] = shared
@@ -171,10 +171,10 @@ def _overlap(rows: Shaped[Tensor, "cell feature"], dtype: torch.dtype) -> Float[
 def binary_factorized_kernel(
     space: FactorSpace, rows: Int[Tensor, " row"], columns: Int[Tensor, " column"]
 ) -> Float[Tensor, "row column"]:
-    """K_bin between cells: 1 where two cells share the value of at least one factor, else 0.
+    """Binary factorized kernel K_bin between cells: 1 if two cells share the value of at least one factor, else 0.
 
-    With k_i = δ: K_bin = 1 − Π_i (1 − k_i), for two factors k_x + k_y − k_x·k_y (Liang et al. 2025, Eq. 3). Its
-    diagonal is 1, so that normalizing by √(K_aa K_bb) leaves it as it is.
+    With k_i = δ, K_bin = 1 − Π_i (1 − k_i). For two factors, this is k_x + k_y − k_x·k_y (Liang et al. 2025, Eq. 3).
+    The diagonal is 1, so normalizing by √(K_aa K_bb) does not change the kernel.
     """
     a, b = space.coordinates(rows), space.coordinates(columns)
     shared = torch.zeros(len(rows), len(columns), dtype=torch.bool)
@@ -185,17 +185,17 @@ def binary_factorized_kernel(
 
 @dataclass(frozen=True)
 class Agreement:
-    """How well OOD × ID similarity follows the binary factorized kernel.
+    """Agreement of the OOD × ID similarity with the binary factorized kernel.
 
     Attributes:
-        similarity: The similarity; a distance (l2) enters with its sign changed, so that larger means more similar.
+        similarity: Name of the similarity. The sign of a distance (l2) is changed, so that larger means more similar.
         correlation: Pearson's r over all OOD × ID pairs, in [−1, 1]; NaN if either side is constant.
-        low, high: 95 % percentile interval of r, with resampled OOD cells and fixed ID cells.
-        null_low, null_high: The central 95 % of r if factor values are meaningless (see `agreement`).
-        p_value: (1 + draws with r at least as high) / (1 + draws); NaN with the correlation.
+        low, high: 95 % percentile bootstrap interval of r. OOD cells are resampled, ID cells are fixed.
+        null_low, null_high: Central 95 % interval of r under the null hypothesis (see `agreement`).
+        p_value: (1 + draws with r at least as high) / (1 + draws); NaN if the correlation is NaN.
         pairs: Number of pairs used.
-        draws: Number of renamings, and of resamplings.
-        missing: OOD rows that are omitted because their similarity is undefined (NaN).
+        draws: Number of random permutations, and of bootstrap samples.
+        missing: Number of OOD rows that are omitted because their similarity is undefined (NaN).
     """
 
     similarity: str
@@ -220,10 +220,10 @@ def agreement(
 ) -> Agreement:
     """Correlate the measured OOD × ID similarity with K_bin.
 
-    Null distribution: the values of each factor are renamed at random on the OOD side only (one permutation per factor,
-    the same for all OOD cells). This preserves which OOD cells share a value with each other, but not the value.
+    The null distribution permutes the values of each factor at random on the OOD side (one permutation per factor, the
+    same for all OOD cells). OOD cells that share a value still share one, but its relation to ID cells is lost.
 
-    A renaming takes 2ⁿ lookups per OOD cell for n factors. A budget bounds the number of draws (at least 99). If the
+    A permutation takes 2ⁿ lookups per OOD cell for n factors. A budget bounds the number of draws (at least 99). If the
     sums over all sets of factors would take more than 512 MB, a random sample of OOD cells is used.
     """
     space = grams.space
@@ -231,7 +231,7 @@ def agreement(
     measured = -measured if similarity == "l2" else measured.clone()
     trained = torch.from_numpy(grams.cells[: grams.n_id])
     ood = torch.from_numpy(grams.cells[grams.n_id :])
-    columns = ~measured.isnan().all(0)  # an all-zero ID output resembles nothing
+    columns = ~measured.isnan().all(0)  # an all-zero ID output has no cosine similarity
     rows = ~measured[:, columns].isnan().any(1)
     missing = int((~rows).sum())
     measured, trained, ood = measured[rows][:, columns], trained[columns], ood[rows]
@@ -280,8 +280,8 @@ def _rows_that_fit(space: FactorSpace, rows: int, seed: int) -> Int[Tensor, " ro
 class _SharedSums:
     """Sums of similarity over the ID cells that have given values of some factors, for every set of factors.
 
-    By inclusion and exclusion they give the sum over all ID cells that share any value with an OOD cell:
-    K_bin under a renaming costs a lookup per OOD cell and set of factors.
+    By inclusion–exclusion, they give the sum over all ID cells that share any value with an OOD cell. Evaluating K_bin
+    under a permutation therefore takes one lookup per OOD cell and set of factors.
     """
 
     def __init__(self, space: FactorSpace, measured: Float[Tensor, "ood id"], trained: Int[Tensor, " id"]) -> None:
@@ -303,7 +303,7 @@ class _SharedSums:
     def correlation(
         self, coordinates: Int[Tensor, "ood factor"], names: list[Int[Tensor, "draw _"]]
     ) -> tuple[Float[Tensor, " draw"], Float[Tensor, "ood moment"]]:
-        """r for every renaming, and for the last one the sums over pairs that each OOD row contributes."""
+        """r for every permutation, and the sums over pairs of each OOD row for the last permutation."""
         row = torch.arange(len(coordinates))
         found, last = [], torch.empty(0)
         for some in zip(*(renaming.split(DRAWS_AT_ONCE) for renaming in names)):
@@ -324,7 +324,7 @@ class _SharedSums:
 
 
 def _pearson(moments: Float[Tensor, "*shape moment"]) -> Float[Tensor, "*shape"]:
-    """r from (n, Σs, Σk, Σs², Σk², Σsk); NaN where either side does not vary."""
+    """Pearson's r from (n, Σs, Σk, Σs², Σk², Σsk); NaN if either variable is constant."""
     n, s, k, ss, kk, sk = moments.unbind(-1)
     var_s, var_k = ss - s * s / n, kk - k * k / n
     varies = (var_s > 1e-14 * ss.abs()) & (var_k > 1e-14 * kk.abs()) & (ss > 1e-26 * n)  # s is scaled to at most 2

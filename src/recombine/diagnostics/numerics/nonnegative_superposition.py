@@ -1,10 +1,11 @@
-"""Is the output for a new combination a nonnegative sum of trained outputs?
+"""Tests whether the output for an unseen combination is a nonnegative sum of training outputs.
 
     found = nonnegative_superposition(outputs, space, holdout, truth=images)
     found.share, found.truth, found.unrelated, found.trained       # each in [0, 1]
 
-The *relatives* of a cell are the ID cells that differ from it in one factor only: with two factors, those that share x
-or share y. The share of an OOD output's energy that the best sum of its relatives' outputs explains is
+The *relatives* of a cell are the ID cells that differ from it in exactly one factor. With two factors, they are the ID
+cells with the same x or the same y. The share of an OOD output's energy that the best sum of its relatives' outputs
+explains is
 
     1 − min_{w ≥ 0} ‖D(c) − Σ_r w_r D(r)‖² / ‖D(c)‖²
 
@@ -12,9 +13,9 @@ where the direction of the mean ID output has been removed from all D. Otherwise
 if the background is bright, or in an untrained network whose outputs hardly vary. (Subtracting the mean would not
 suffice, because the sum of two outputs has twice the background.)
 
-`superposition` gives all relatives the same weight, as the paper does. A network that relies on memories need not do
-so: near memories may have more weight than distant ones. Free weights explain more of any output, so the share is
-reported with three controls: the truth, as many unrelated ID cells, and ID outputs.
+`superposition` gives all relatives the same weight, as the paper does. A network that superposes training outputs may
+weight near relatives more than distant ones. Free weights explain more of any output, so the share is reported with
+three controls: the truth, equally many unrelated ID cells, and ID outputs.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from recombine.core.seeds import generator
 from recombine.diagnostics.model.truth import Truth, as_truth
 from recombine.diagnostics.numerics.grids import GridArray, as_rows, cells_per_block, id_and_ood, mean_row
 
-MOST_CELLS = 128  # OOD cells examined; each needs a separate least-squares fit
-NOTHING = 1e-26  # energy, relative to that of other outputs, that is rounding error
+MOST_CELLS = 128  # maximum number of OOD cells; each needs a separate least-squares fit
+NOTHING = 1e-26  # energy relative to other outputs below which only rounding error remains
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +44,13 @@ class NonnegativeSuperposition:
 
     Attributes:
         cells: The OOD cells examined; a random sample if there are many.
-        share: Share of their outputs.
-        truth: Share of the truth, which correct outputs would have; None without truth.
-        unrelated: Share of their outputs that as many randomly chosen ID cells without a common value explain, which
-            is the effect of free weights alone.
-        trained: Share of ID outputs (one random ID cell for each OOD cell) that is explained by those of their
-            relatives that are at least as far away as the nearest relative of the OOD cell: correct outputs with a hole
-            of the same size around them.
-        blank: Whether their outputs equal the mean ID output, so that there is nothing to explain.
+        share: Share of the energy of the OOD outputs that the sums explain, in [0, 1].
+        truth: The same share for the truth, and so for a model with correct outputs; None without truth.
+        unrelated: The same share explained by equally many random ID cells that share no value with the OOD cell. It
+            measures the effect of the free weights alone.
+        trained: The same share for ID outputs (one random ID cell per OOD cell). Only relatives that are at least as
+            far away as the nearest relative of the OOD cell are used, so the hole around the cell has the same size.
+        blank: Whether the outputs equal the mean ID output, so that there is nothing to explain.
     """
 
     cells: Int[np.ndarray, " cell"]
@@ -73,11 +73,11 @@ def nonnegative_superposition(
     """Fit OOD outputs by non-negative sums of the outputs of their relatives.
 
     Args:
-        outputs: (cell, …), the model's.
+        outputs: The model's outputs, of shape (cells, …).
         space: The factor space.
         holdout: Defines ID and OOD cells.
-        truth: (cell, …).
-        most_cells: Largest number of OOD cells; a random sample is used if there are more.
+        truth: The correct outputs, of the same shape.
+        most_cells: Maximum number of OOD cells. If there are more, a random sample is used.
         seed: Seed of the samples.
     """
     rows = as_rows(outputs, space, "outputs")
@@ -123,7 +123,7 @@ def nonnegative_superposition(
 def _steps_apart(
     space: FactorSpace, cells: Int[Tensor, "cell factor"], one: Int[Tensor, " factor"]
 ) -> Float[Tensor, "cell factor"]:
-    """Grid steps between cells and one cell, factor by factor; the short way round a cyclic factor."""
+    """Distances of cells from one cell along each factor, in grid steps. Cyclic factors use the shorter way round."""
     apart = (cells - one).abs()
     for axis, factor in enumerate(space.factors.values()):
         if factor.kind == "cyclic":
@@ -132,12 +132,12 @@ def _steps_apart(
 
 
 def _explained(parts: Float[Tensor, "part number"], wanted: list[Float[Tensor, " number"]]) -> list[float]:
-    """1 − the least of ‖b − Σ w parts‖² / ‖b‖² over w ≥ 0, for each wanted b; NaN without parts or for b = 0."""
+    """1 − min_{w ≥ 0} ‖b − Σ w parts‖² / ‖b‖² for each b in `wanted`; NaN if there are no parts or if b = 0."""
     from scipy.optimize import nnls
 
     if len(parts) == 0:
         return [math.nan] * len(wanted)
-    # The same problem with as many rows as there are parts. Threads of NumPy and torch would
+    # An equivalent problem with as many rows as parts. Threads of NumPy and torch would
     # wait for each other, which takes fifteen times as long, so only torch is used.
     basis, small = torch.linalg.qr(parts.T)
     shares = []

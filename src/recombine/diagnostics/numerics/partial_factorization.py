@@ -1,9 +1,9 @@
-"""Partial factorization: how much of a representation or kernel lies in terms of few factors, and how they group.
+"""Partial factorization: the share of a representation or kernel in terms of few factors, and groupings of factors.
 
 A representation h over the grid is a sum of orthogonal terms h_S, one per set S of factors (see `anova`). Its kernel
-then has a term per set with coefficient θ_S = mean over cells of K_S(c, c) = Σ_units V_S, where K_S is the kernel
-of h_S. For a kernel given as a matrix θ_S = tr(P_S K) / cells, with P_S the projection on functions of exactly the
-factors in S, which is the same number. The constant term (S = ∅) is omitted.
+has one term K_S per set, the kernel of h_S, with the coefficient θ_S = mean over cells of K_S(c, c) = Σ_units V_S. For
+a kernel matrix, θ_S = tr(P_S K) / cells, where P_S projects onto functions of exactly the factors in S. Both
+definitions give the same number. The constant term (S = ∅) is omitted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from recombine.diagnostics.numerics.anova import Term, subsets, variance_compone
 from recombine.diagnostics.numerics.grids import BLOCK, GridArray, as_rows, blocks
 from recombine.diagnostics.numerics.kernel_spectra import kernel_tensor
 
-MOST_FACTORS = 8  # of a search over groupings: Bell(8) = 4140
+MOST_FACTORS = 8  # limit of the search over groupings: Bell(8) = 4140
 TOLERANCE = 0.05
 
 
@@ -32,9 +32,9 @@ class PartialFactorization:
     """The expansion of a kernel into single-factor, pairwise, … terms, and the share of selected terms.
 
     Attributes:
-        names: The factors' names.
-        terms: The sets of factors, single ones first.
-        theta: θ_S of each; non-negative for a representation or a positive semi-definite kernel.
+        names: Names of the factors.
+        terms: The sets S of factors, single factors first.
+        theta: The coefficient θ_S of each set; non-negative for a representation or a positive semi-definite kernel.
         weight: "absolute" (w = |θ|) or "square" (w = θ²).
     """
 
@@ -73,15 +73,16 @@ def partial_factorization(
     block: int = BLOCK,
     components: tuple[list[Term], Float[Tensor, "term unit"]] | None = None,
 ) -> PartialFactorization:
-    """The expansion for activations or outputs (cell, …).
+    """Expand activations or outputs of shape (cells, …) into terms.
 
-    `components` saves time where the `variance_components` of the same representation are known.
+    A purely factorized representation (a sum of single-factor functions) has all weight in single-factor terms. Pure
+    memorization (an unrelated output for every cell) has most weight in the n-factor term, which has Π (N_i − 1) of the
+    cells − 1 dimensions.
 
-    Pure factorization (a sum of single-factor functions) has all weight in single-factor terms. Pure memorization, an
-    unrelated output for every cell, has most in the n-factor term: Π (N_i − 1) of the cells − 1 dimensions.
+    Pass `components` to reuse the `variance_components` of the same representation.
 
     Raises:
-        InputError: if nothing varies over the grid.
+        InputError: If the representation is constant over the grid.
     """
     rows = as_rows(representation, space, "representation")
     terms, by_unit = components or variance_components(rows, space, block=block)
@@ -100,10 +101,10 @@ def partial_factorization_of_kernel(
     *,
     weight: Literal["absolute", "square"] = "absolute",
 ) -> PartialFactorization:
-    """The expansion for a kernel matrix over all cells, rows in cell order."""
+    """Expand a kernel matrix over all cells, with rows in cell order, into terms."""
     tensor = kernel_tensor(kernel, space)
     size = float(tensor.abs().max())
-    for count in space.shape:  # the trace with J/N (averaging over the factor) and with I − J/N, factor by factor
+    for count in space.shape:  # for each factor, the trace with J/N (mean over the factor) and with I − J/N
         mean = torch.full((count, count), 1 / count, dtype=torch.float64)
         functionals = torch.stack([mean, torch.eye(count, dtype=torch.float64) - mean]).flatten(1)
         tensor = torch.einsum("p...,kp->...k", tensor, functionals)
@@ -134,7 +135,7 @@ class FactorGrouping:
     """The grouping of the factors that explains a representation.
 
     Attributes:
-        groups: The finest grouping with a score of at least 1 − tolerance; the factors in one group if none is finer.
+        groups: The finest grouping with a score of at least 1 − tolerance; a single group of all factors otherwise.
         score: Share of the variance explained by a sum of functions of one group each, in [0, 1].
         tolerance: Share of the variance that may remain unexplained.
         candidates: Every grouping with its score, finest first, then best first.
@@ -151,21 +152,21 @@ def find_grouping(
 ) -> FactorGrouping:
     """Search all groupings (set partitions) of the factors, for example {x, y}, {z}.
 
-    A grouping's score is Σ V_S / Σ V over the terms S that lie within one group, where V is the total variance of all
-    units. It is 1 if the representation is a sum of functions of single groups, which no linear map of the units
-    changes. (A nonlinear invertible map may, so a low score does not rule out a factorization.) All factors in one
-    group always score 1. The result is the grouping with the most groups whose score reaches 1 − tolerance, and the
-    best of several.
+    The score of a grouping is Σ V_S / Σ V over the terms S that lie within one group, where V is the total variance of
+    all units. It is 1 if the representation is a sum of functions of single groups. Linear invertible maps of the units
+    preserve this property. Nonlinear maps may not, so a low score does not rule out a factorization. A single group of
+    all factors always has a score of 1. The result is the grouping with the most groups whose score is at least
+    1 − tolerance. Among several of these, it is the one with the highest score.
 
     Raises:
-        InputError: with more than 8 factors (4140 groupings), or if nothing varies.
+        InputError: If there are more than 8 factors (4140 groupings), or if the representation is constant.
     """
     _check_search(space.n_factors, tolerance)
     return grouping_of(partial_factorization(representation, space, block=block), tolerance=tolerance)
 
 
 def grouping_of(expansion: PartialFactorization, *, tolerance: float = TOLERANCE) -> FactorGrouping:
-    """The search of `find_grouping` in an existing expansion."""
+    """Like `find_grouping`, for an existing expansion."""
     names, theta = expansion.names, expansion.theta
     _check_search(len(names), tolerance)
     scored: list[tuple[Grouping, float]] = []
@@ -190,7 +191,7 @@ def _check_search(n_factors: int, tolerance: float) -> None:
 
 
 def set_partitions(items: Sequence[int]) -> Iterator[list[Term]]:
-    """All ways to divide items into groups; Bell-number many."""
+    """All partitions of the items into groups. Their number is the Bell number."""
     if not items:
         yield []
         return

@@ -1,23 +1,24 @@
-"""Linear probes: can a linear map predict the factors from a layer?
+"""Linear probes: how well a linear map predicts the factors from a layer.
 
     probes = linear_probes(model, space, encode, holdout)
     probes["layers.3.act", "x", "in_sample"].r2
-    probes.to_pandas()                                  # a row per layer, factor and score
+    probes.to_pandas()                                  # one row per layer, factor and score
 
 There are four scores per layer and factor, each R² = 1 − Σ(y − ŷ)² / Σ(y − ȳ)², where ȳ is the mean of the scored
 cells. R² ≤ 1; predicting the mean gives 0, and there is no lower bound on cells that were not fitted. A categorical
-factor has no R²: its labels are fitted one-hot, and the largest prediction is the answer. Its score is the accuracy, to
-be compared with `chance`, the accuracy of always predicting the label that is most common among the fitted cells.
+factor has no R². Its labels are fitted as one-hot vectors, and the label with the largest prediction is chosen. Its
+score is the accuracy. It should be compared with `chance`, the accuracy of always predicting the label that is most
+common among the fitted cells.
 
-    in_sample    least squares fitted and scored on all cells (the paper's; 1 by counting unknowns on wide layers)
+    in_sample    least squares fitted and scored on all cells, as in the paper (usually 1 if units outnumber cells)
     id_to_ood    least squares fitted on ID cells, scored on OOD cells
-    ridge_cv     ridge regression within ID cells: every fold predicted by a fit to the other folds
-    ridge_ood    the ridge regression with the penalty that did best there, fitted on ID cells, scored on OOD cells
+    ridge_cv     cross-validated ridge regression on ID cells: every fold is predicted by a fit to the other folds
+    ridge_ood    ridge regression with the penalty selected by ridge_cv, fitted on ID cells, scored on OOD cells
 
-Least squares have minimum norm and an intercept, like scikit-learn's LinearRegression; the penalty is scikit-learn's
-`alpha`. Directions along which a layer varies by less than rounding error are omitted. On wide layers, which are fitted
-by their Gram matrix, these are directions below √(n ε) ≈ 4e-7 of the largest one for n = 784 cells.
-A cyclic factor is probed by the cosine and sine of its angle, scored together.
+Least squares use the solution of minimum norm and an intercept, like scikit-learn's LinearRegression. The penalty is
+scikit-learn's `alpha`. Directions along which a layer varies by less than the rounding error are omitted. Wide layers
+are fitted by their Gram matrix, so for n = 784 cells, directions below √(n ε) ≈ 4e-7 of the largest one are omitted.
+A cyclic factor is represented by the cosine and sine of its angle, which are scored jointly.
 """
 
 from __future__ import annotations
@@ -55,28 +56,28 @@ SCORES: tuple[Score, ...] = tuple(_SPLITS)
 MOST_CELLS = 1024
 FEWEST_CELLS = 10
 FOLDS = 5
-PENALTIES = tuple(10.0**k for k in range(-8, 4))  # times the mean squared length of a centred activation
+PENALTIES = tuple(10.0**k for k in range(-8, 4))  # relative to the mean squared norm of a centred activation
 MEMORY = 2**30
-UNITS_AT_ONCE = 1024  # so that they stay in the cache on their way to double precision
-KEPT_SHARE = 0.75  # of the memory for the cells that are kept, the rest for those that pass by
-TRIANGLE = 8  # bands in which the symmetric product is computed, to skip most of its lower half
+UNITS_AT_ONCE = 1024  # small enough to stay in the cache during the conversion to float64
+KEPT_SHARE = 0.75  # share of the memory for activations that are kept; the rest is for recomputed ones
+TRIANGLE = 8  # number of bands of the symmetric product, which skip most of its lower half
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One score.
+    """The score of one probe.
 
     Attributes:
-        layer, units: The layer and its size.
+        layer, units: Name of the layer and its number of units.
         factor: The factor that is predicted.
-        score: How it was fitted and scored, see the module docstring.
-        r2: NaN if missing, and for a categorical factor.
-        fitted: Number of cells fitted (for ridge_cv: ID cells, of which each fit leaves one fold out).
-        scored: Number of cells scored.
-        penalty: Ridge only.
-        accuracy, chance: Of a categorical factor, in [0, 1]; NaN for others and if missing.
-        missing: State of a missing number (a `Missing`); empty if there is one.
-        reason: Why there is no number; empty if there is one.
+        score: How the probe was fitted and scored. See the module docstring.
+        r2: R² of the probe; NaN if it is missing or if the factor is categorical.
+        fitted: Number of fitted cells. For ridge_cv, these are the ID cells, although each fit leaves out one fold.
+        scored: Number of scored cells.
+        penalty: Penalty of a ridge regression.
+        accuracy, chance: Accuracies for a categorical factor, in [0, 1]; NaN for other factors and if missing.
+        missing: State of a missing score (a `Missing`); empty if there is a score.
+        reason: Why the score is missing; empty if there is a score.
     """
 
     layer: str
@@ -95,16 +96,17 @@ class Probe:
 
 @dataclass(frozen=True, eq=False)
 class Probes:
-    """All scores; `probes["out", "x", "id_to_ood"].r2` is one of them.
+    """All scores, indexed by layer, factor and score: `probes["out", "x", "id_to_ood"].r2`.
 
     Attributes:
         table: One entry per layer, factor and score.
         cells: The cells used, ID first.
         grid_cells: Number of cells of the grid; larger than that of `cells` if a random sample was probed.
-        errors: By layer, the error of the ridge probe of each factor at each of `cells`, in the factor's unit. No cell
-            is predicted by a fit that used it: ID cells are predicted by the fit to the other folds, OOD cells by the
-            fit to all ID cells. NaN if there is no such probe. For a cyclic factor it is the length of the error on its
-            circle; for a categorical one it is 1 if the label is wrong and 0 if it is right.
+        errors: Maps layers to the errors of the ridge probe of each factor at each of `cells`, in the unit of the
+            factor. No cell is predicted by a fit that used it: ID cells are predicted by the fit to the other folds,
+            and OOD cells by the fit to all ID cells. NaN if there is no such probe. For a cyclic factor, the error is a
+            distance in the plane of its circle. For a categorical factor, it is 1 if the label is wrong and 0 if it is
+            correct.
     """
 
     table: list[Probe]
@@ -136,20 +138,20 @@ def linear_probes(
     """R² of linear probes for every layer and factor (Liang et al. 2025, Fig. 2).
 
     Args:
-        model: A module or callable from codes to outputs; left as it was.
+        model: A module or callable that maps codes to outputs. Its state is restored.
         space: The factor space.
-        encode: Factor values → codes; None if the model takes factor values.
+        encode: Maps factor values to codes; None if the model takes factor values.
         holdout: Defines ID and OOD cells. Without it, all cells are ID and the OOD scores are missing.
-        layers: Which layers; see `recombine.diagnostics.model.layers`.
-        most_cells: A larger grid is probed on a random sample of this many cells with the same shares of ID and OOD,
-            because time grows with the square of the number of cells. The result records this.
+        layers: The layers. See `recombine.diagnostics.model.layers`.
+        most_cells: A larger grid is probed on a random sample of this many cells with the same proportions of ID and
+            OOD cells, because the time grows with the square of the number of cells. `Probes.cells` are the cells used.
         folds: Number of folds of the cross-validation, drawn at random over ID cells.
         seed: Seed of the sample and the folds.
-        memory: Bytes of activations to hold. If all cells do not fit, activations are recomputed as needed.
+        memory: Bytes of activations to keep in memory. Activations that do not fit are recomputed as needed.
 
     Returns:
-        The scores. A score that cannot be computed is NaN with its reason: fewer than 10 cells to fit or to score, or a
-        factor that is the same at all scored cells.
+        The scores. A score that cannot be computed is NaN and has a reason: there are fewer than 10 cells to fit or to
+        score, or the factor is constant over the scored cells.
     """
     if holdout is not None and holdout.space != space:
         raise InputError(f"The hold-out belongs to another space. Got {holdout.space}, expected {space}.")
@@ -176,11 +178,11 @@ def probes_of_features(
     folds: int = FOLDS,
     seed: int = 0,
 ) -> Probes:
-    """The scores of given features.
+    """Fit and score probes on given features.
 
     Args:
-        features: By layer, with the cells in the order of `cells`.
-        units: Number of units of each layer.
+        features: Maps layers to features, in the order of `cells`.
+        units: Maps layers to their number of units.
         space: The factor space.
         cells: The `n_id` ID cells, then the OOD cells.
         n_id: Number of ID cells.
@@ -223,7 +225,7 @@ def probe_targets(space: FactorSpace, cells: Int[Tensor, " cell"]) -> dict[str, 
 
 
 def _units(space: FactorSpace) -> Float[Tensor, " factor"]:
-    """The length of one unit of a probe's target, in the factor's own unit: a circle's radius, else 1."""
+    """Scale of a probe's target in the unit of the factor: the radius of a cyclic factor's circle, otherwise 1."""
     return torch.tensor(
         [f.extent / (2 * math.pi) if f.kind == "cyclic" else 1.0 for f in space.factors.values()], dtype=torch.float64
     )
@@ -231,9 +233,9 @@ def _units(space: FactorSpace) -> Float[Tensor, " factor"]:
 
 @dataclass(frozen=True)
 class Features:
-    """A layer's activations up to a rotation and a shift, which do not affect a probe with intercept.
+    """A layer's activations up to a rotation and a shift, which do not affect a probe with an intercept.
 
-    Either the rows themselves (cell, unit) or, when units outnumber cells, their Gram matrix (cell, cell).
+    They are stored as rows of shape (cell, unit) or, if units outnumber cells, as a Gram matrix of shape (cell, cell).
     """
 
     rows: Float[Tensor, "cell unit"] | None
@@ -246,20 +248,23 @@ class Features:
 
     @cached_property
     def spans(self) -> bool:
-        """Whether it is certain, at the cost of a Cholesky factorization instead of an eigendecomposition, that the
-        centred activations span all directions among the cells, so that every target is fitted exactly."""
+        """Whether the centred activations certainly span all directions among the cells.
+
+        If so, every target is fitted exactly. The test needs a Cholesky factorization, which is faster than an
+        eigendecomposition.
+        """
         if self.gram is None:
             return False
         n = len(self.gram)
         mean = self.gram.mean(0)
         centred = self.gram - mean - mean.unsqueeze(1) + mean.mean()
-        largest = torch.linalg.matrix_norm(centred)  # no eigenvalue is larger
-        centred += largest / n  # the constant direction, which centring took away
-        centred.diagonal().sub_(4 * n * torch.finfo(torch.float64).eps * largest)  # beyond what rounding could hide
+        largest = torch.linalg.matrix_norm(centred)  # upper bound of the eigenvalues
+        centred += largest / n  # restores the constant direction, which centring removed
+        centred.diagonal().sub_(4 * n * torch.finfo(torch.float64).eps * largest)  # exceeds any rounding error
         return not torch.linalg.cholesky_ex(centred).info
 
     def decomposed(self, fit: slice, score: slice) -> Decomposed:
-        """The centred activations X = U S Vᵀ of the fitted cells, with X' V of the scored cells."""
+        """SVD X = U S Vᵀ of the centred activations of the fitted cells, with X′ V of the scored cells."""
         if self.rows is not None:
             mean = self.rows[fit].mean(0)
             left, sizes, right = torch.linalg.svd(self.rows[fit] - mean, full_matrices=False)
@@ -280,14 +285,14 @@ class Features:
 
 @dataclass(frozen=True)
 class Decomposed:
-    """The fitted cells' centred activations, and the scored cells seen in the same directions."""
+    """SVD of the centred activations of the fitted cells, and the scored cells projected on the same directions."""
 
     left: Float[Tensor, "fitted direction"]
     sizes: Float[Tensor, " direction"]
     scored: Float[Tensor, "scored direction"]
 
     def predict(self, targets: Float[Tensor, "fitted target"], penalty: float = 0.0) -> Float[Tensor, "scored target"]:
-        """Least squares (minimum norm) or ridge regression, fitted and then applied to the scored cells."""
+        """Fit least squares (minimum norm) or ridge regression, and predict the scored cells."""
         mean = targets.mean(0)
         weights = self.left.T @ (targets - mean) * (self.sizes / (self.sizes.square() + penalty)).unsqueeze(1)
         return mean + self.scored @ weights
@@ -298,14 +303,14 @@ class Decomposed:
         penalties: Float[Tensor, " penalty"],
         folds: Sequence[Int[Tensor, " _"]],
     ) -> Float[Tensor, "penalty fitted target"]:
-        """Residuals of each fold when the ridge regression is fitted to the others, without fitting again.
+        """Residuals of each fold of a ridge regression that is fitted to the other folds, computed without refitting.
 
-        With H the matrix from targets to fitted values, the residuals of a fold F that was left out are
-        (I − H_FF)⁻¹ (y − Hy)_F, exactly, for every regression that is quadratic in its weights.
+        Let H be the matrix that maps targets to fitted values. The residuals of a left-out fold F are exactly
+        (I − H_FF)⁻¹ (y − Hy)_F for every regression whose loss is quadratic in its weights.
         """
         n = len(targets)
-        shares = penalties[:, None] / (self.sizes.square() + penalties[:, None])  # of I − H along each direction
-        spanned = len(self.sizes) == n - 1  # then I − H has no other part, and rounding must not make one up
+        shares = penalties[:, None] / (self.sizes.square() + penalties[:, None])  # eigenvalues of I − H
+        spanned = len(self.sizes) == n - 1  # then I − H has no other component, and rounding must not add one
         centred = targets - targets.mean(0)
         along = self.left.T @ centred
         residuals = self.left @ (shares[:, :, None] * along) + (0 if spanned else centred - self.left @ along)
@@ -327,7 +332,7 @@ def r_squared(truth: Float[Tensor, "cell target"], found: Float[Tensor, "cell ta
 
 @dataclass(frozen=True)
 class _LayerProbes:
-    """All probes of one layer, fitted to features that share their decompositions."""
+    """All probes of one layer. They share the decompositions of its features."""
 
     layer: str
     units: int
@@ -407,7 +412,7 @@ class _LayerProbes:
 
 
 def accuracy(truth: Float[Tensor, "cell label"], found: Float[Tensor, "cell label"]) -> float:
-    """Share of cells at which the largest prediction is that of the right label."""
+    """Share of cells at which the correct label has the largest prediction."""
     return float((found.argmax(1) == truth.argmax(1)).double().mean())
 
 
@@ -417,7 +422,7 @@ def _chance(fitted: Float[Tensor, "fitted label"], scored: Float[Tensor, "scored
 
 
 def _missing(factor: str, name: str, y: Tensor) -> tuple[str, str]:
-    """State and reason if a set of cells cannot be fitted or scored; both empty if it can."""
+    """State and reason if a set of cells cannot be fitted or scored; empty strings otherwise."""
     if len(y) < FEWEST_CELLS:
         return Missing.TOO_FEW_CELLS.value, f"{len(y)} {name} cells, fewer than {FEWEST_CELLS}"
     if bool((y == y[0]).all()):
@@ -426,7 +431,7 @@ def _missing(factor: str, name: str, y: Tensor) -> tuple[str, str]:
 
 
 class CrossValidated(NamedTuple):
-    """The ridge regression with the best penalty, where each fold is predicted by a fit to the others."""
+    """Result of the ridge regression with the best penalty. Each fold is predicted by a fit to the other folds."""
 
     penalty: float
     residuals: Float[Tensor, "cell target"]
@@ -438,8 +443,10 @@ def _cross_validate(
     labelled: Collection[str],
     folds: Sequence[Int[Tensor, " _"]],
 ) -> dict[str, CrossValidated]:
-    """For each factor the best among all penalties, by accuracy for labels and then by squared error; of equally good
-    ones the largest."""
+    """Select the best penalty for each factor by squared error, or by accuracy and then squared error for labels.
+
+    Ties are resolved in favour of the largest penalty.
+    """
     joined = torch.cat(list(targets.values()), dim=1)
     widths = [y.shape[1] for y in targets.values()]
     scale = float(within.sizes.square().sum()) / len(joined)
@@ -454,10 +461,10 @@ def _cross_validate(
 
 
 def compact_features(subject: Subject, cells: Int[Tensor, " cell"], *, memory: int = MEMORY) -> dict[str, Features]:
-    """Every layer's activations at some cells, in float64 and in a form no larger than (cell, cell).
+    """The activations of every layer at the given cells, in float64 and at most of size (cell, cell).
 
-    Layers with more units than cells become Gram matrices, summed over slices of units. As many activations are held as
-    fit into `memory`; the others are recomputed for every block of held ones.
+    Layers with more units than cells are stored as Gram matrices, summed over slices of units. As many activations are
+    kept as fit into `memory`. The others are recomputed for every block of kept activations.
     """
     try:
         return _compact(subject, cells, memory, copies=False)
@@ -496,7 +503,7 @@ def _compact(subject: Subject, cells: Int[Tensor, " cell"], memory: int, copies:
     return {name: found[name] for name in subject.layers}
 
 
-Rows = list[Tensor]  # (cell, unit) of neighbouring cells, as they came out of the model: joining them takes time
+Rows = list[Tensor]  # tensors (cell, unit) as returned by the model, not concatenated to save time
 
 
 class _MemoryReused(Exception):
@@ -513,10 +520,10 @@ def _collect(
     narrow: dict[str, Tensor],
     held: Sequence[dict[str, Rows]],
 ) -> None:
-    """Put the rows at cells start … stop − 1 where they belong.
+    """Store the rows of cells start … stop − 1.
 
-    With `held`, all rows of wide layers that are needed still, they are kept as they come, unless they are part of a
-    larger tensor, of which all would be kept; otherwise they are copied.
+    `held` contains the rows of wide layers that are still needed. They are kept without a copy, unless they are a view
+    of a larger tensor, which would then stay in memory. Other rows are copied.
     """
     chunk = subject.cells_within()
     with torch.no_grad():
@@ -532,26 +539,26 @@ def _collect(
                 if any(row.data_ptr() == part.data_ptr() for block in held for part in block[name]):
                     raise _MemoryReused
                 part_of_more = row.untyped_storage().nbytes() > row.nbytes
-                row = row.detach().cpu()  # a model may turn gradients on
+                row = row.detach().cpu()  # a model may enable gradients
                 wide[name].append(row.clone() if part_of_more or not held else row)
 
 
 def _origin(rows: Rows) -> Float[Tensor, " unit"]:
-    """Their mean, as products of centred rows lose fewer digits. It need not be exact, but half precision overflows."""
+    """Approximate mean of the rows. Products of centred rows lose fewer digits. Half precision would overflow."""
     dtype = torch.promote_types(rows[0].dtype, torch.float32)
     return (torch.stack([part.sum(0, dtype=dtype) for part in rows]).sum(0) / sum(map(len, rows))).to(torch.float64)
 
 
 def _centred(rows: Rows, units: slice, origin: Float[Tensor, " unit"]) -> Float[Tensor, "cell some"]:
-    """Some units at all cells, in double precision."""
+    """Centred activations of some units at all cells, in double precision."""
     found = torch.empty(sum(map(len, rows)), len(origin[units]), dtype=torch.float64)
     for part, place in zip(rows, found.split([len(part) for part in rows])):
-        place.copy_(part[:, units])  # and then subtract: at once, in two precisions, it takes twice as long
+        place.copy_(part[:, units])  # converting before subtracting is twice as fast as mixing two precisions
     return found.sub_(origin[units])
 
 
 def _multiply(gram: Tensor, origin: Float[Tensor, " unit"], above: Rows, row: int, below: Rows, column: int) -> None:
-    """Add the inner products of two blocks of cells at their place in a Gram matrix (upper triangle)."""
+    """Add the inner products of two blocks of cells to the upper triangle of a Gram matrix."""
     n = sum(map(len, above))
     target = gram[row : row + n, column : column + sum(map(len, below))]
     band = math.ceil(n / TRIANGLE)

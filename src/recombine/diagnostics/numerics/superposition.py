@@ -1,12 +1,13 @@
-"""Superposition: is the output for a new combination a sum of trained outputs?
+"""Superposition: tests whether the output for an unseen combination is a sum of training outputs.
 
     test = superposition(outputs, space, holdout, truth=images)              # output side, any code
     test = superposition_of_inputs(outputs, model, encode, space, holdout)   # input side, population codes
     test.cosine, test.cosine_truth                                           # one number per OOD cell
 
-*Output side* (the default): D(c) of an OOD cell c against the mean of the model's own outputs for all ID cells that
-share at least one factor value with c. *Input side*: against Σ_i D(v_i, mean code of the other factors), for two
-factors D(x, ȳ) + D(x̄, y) (Liang et al. 2025, §3.3). Both are compared up to scale.
+The *output side* (the default) compares the output D(c) for an OOD cell c with the mean of the model's outputs for all
+ID cells that share at least one factor value with c. The *input side* compares it with
+Σ_i D(v_i, mean code of the other factors), which is D(x, ȳ) + D(x̄, y) for two factors (Liang et al. 2025, §3.3). Both
+comparisons are up to scale.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ from recombine.diagnostics.model.truth import Truth, as_truth
 from recombine.diagnostics.numerics.anova import subsets
 from recombine.diagnostics.numerics.grids import BLOCK, GridArray, as_rows, enumerate_blocks, id_and_ood
 
-CODES_AT_ONCE = 16  # whose activations are in memory together
+CODES_AT_ONCE = 16  # number of codes whose activations are in memory at a time
 PICTURES = 5
-Values = Callable[[Tensor], Tensor]  # cells → their factor values, (cell, factor)
+Values = Callable[[Tensor], Tensor]  # maps cells to their factor values, of shape (cell, factor)
 
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Outputs of a few cells, each (picture, …) in the shape of the model's outputs.
+    """Images of a few cells. Arrays have the shape (picture, *output), where output is the shape of one output.
 
     Attributes:
-        cells: Which OOD cells.
-        output: D(c).
-        superposition: The superposition times its best scale; NaN where there is none.
-        parts: The part of each factor, unscaled: (picture, factor, …).
-        truth: The truth, if it was given.
+        cells: The OOD cells.
+        output: The outputs D(c).
+        superposition: The superpositions, multiplied by their best scale; NaN if there is none.
+        parts: The part of each factor, unscaled, of shape (picture, factor, …).
+        truth: The truth; None if it was not given.
     """
 
     cells: Int[np.ndarray, " picture"]
@@ -54,22 +55,22 @@ class Pictures:
 
 @dataclass(frozen=True, eq=False)
 class Superposition:
-    """How much of the output D for each OOD cell is a superposition S. All arrays are in the order of `cells`.
+    """Comparison of the output D for each OOD cell with a superposition S. All arrays are in the order of `cells`.
 
     Attributes:
         side: "output" or "input".
         cells: The OOD cells.
-        cosine: ⟨D, S⟩ / ‖D‖‖S‖, in [−1, 1]. NaN where D or S is zero to rounding (on the output side S is
-            where no ID cell shares a value).
-        cosine_truth: The same of D with the truth; None without one.
-        truth_superposition: The same of the truth with S: the `cosine` of a model whose outputs are correct.
-        scale: a ≥ 0 that minimizes ‖D − a·S‖: max(0, ⟨D, S⟩ / ⟨S, S⟩).
-        energy: Share of ‖D‖² explained by a·S, 1 − ‖D − a·S‖²/‖D‖², in [0, 1] (max(0, cosine)²).
-        factor_scales: Least-squares scales a_i of D ≈ Σ_i a_i S_i, where S_i is the part of factor i; those of minimum
-            norm if the parts are dependent.
+        cosine: ⟨D, S⟩ / ‖D‖‖S‖, in [−1, 1]. NaN if D or S is zero up to rounding. On the output side, S is zero if no
+            ID cell shares a value.
+        cosine_truth: Cosine of D with the truth; None without truth.
+        truth_superposition: Cosine of the truth with S, which is the `cosine` of a model with correct outputs.
+        scale: The a ≥ 0 that minimizes ‖D − a·S‖: max(0, ⟨D, S⟩ / ⟨S, S⟩).
+        energy: Share of ‖D‖² explained by a·S: 1 − ‖D − a·S‖²/‖D‖² = max(0, cosine)², in [0, 1].
+        factor_scales: Least-squares scales a_i of D ≈ Σ_i a_i S_i, where S_i is the part of factor i. If the parts are
+            linearly dependent, the solution has minimum norm.
         factor_energy: Share of ‖D‖² explained by that sum, in [0, 1]; at least `energy` for two factors.
         factor_cosine: Cosine of D with each part alone.
-        shared: Number of ID cells in S (output side); 0 for the input side.
+        shared: Number of ID cells that contribute to S on the output side; 0 for the input side.
         centred: Whether the mean ID output was first subtracted from D, S and S_i, and the ID mean of the truth from
             the truth.
         pictures: Pictures of a few cells, never centred.
@@ -100,20 +101,21 @@ def superposition(
     pictures: int | Sequence[int] = PICTURES,
     block: int = BLOCK,
 ) -> Superposition:
-    """Output side: compare D(c) on every OOD cell with the mean of the model's ID outputs that share a value with c.
+    """Output side: compare D(c) for every OOD cell c with the mean output of the ID cells that share a value with c.
 
-    The part of factor i is the mean of the ID outputs that share its value. Sums over ID cells are taken once per
-    set of factors and combined by inclusion and exclusion, in blocks of features: no copy of the outputs is made.
+    The part of factor i is the mean output of the ID cells that share the value of factor i. Sums over ID cells are
+    computed once per set of factors and combined by inclusion–exclusion, in blocks of features, without a copy of the
+    outputs.
 
     Args:
-        outputs: The model's output for every cell, (cell, …).
+        outputs: The model's output for every cell, of shape (cells, …).
         space: The factor space.
         holdout: Defines the OOD cells.
         truth: The correct outputs, with the same shape.
-        centred: Subtract the mean ID output from all pictures first. Use it for pictures with a bright background,
-            whose cosines would otherwise all be close to 1.
-        pictures: Number of cells whose pictures are stored (spread over the OOD cells), or the cells themselves.
-        block: Numbers per float64 block; bounds the memory.
+        centred: Subtract the mean ID output from all images first. Use it for images with a bright background, whose
+            cosines would otherwise all be close to 1.
+        pictures: Number of OOD cells whose images are stored, spread evenly, or the cells themselves.
+        block: Numbers per float64 block, which bounds the memory.
     """
     rows = as_rows(outputs, space)
     trained, ood = id_and_ood(holdout, space)
@@ -138,8 +140,8 @@ def _shared_sums(
 ) -> tuple[Float[Tensor, "ood block"], list[Float[Tensor, "ood block"]]]:
     """Sums over the ID cells that share at least one value with each OOD cell, and the value of each factor.
 
-    `trained` is 0 outside the ID cells, so no cell shares all values with an OOD cell, and sets of all factors can be
-    left out.
+    `trained` is 0 outside the ID cells. No ID cell shares all values with an OOD cell, so the set of all factors is
+    omitted.
     """
     grid = trained.reshape(*space.shape, -1)
     total = torch.zeros(len(where), grid.shape[-1], dtype=torch.float64)
@@ -169,19 +171,19 @@ def superposition_of_inputs(
     block: int = BLOCK,
     made: Sequence[Float[Tensor, "_ feature"]] | None = None,
 ) -> Superposition:
-    """Input side: compare D(c) on every OOD cell with Σ_i D(v_i, mean code of the other factors).
+    """Input side: compare D(c) for every OOD cell c with Σ_i D(v_i, mean code of the other factors).
 
-    The code of a value v of factor i with the others at their mean is the mean, over the ID cells, of the code of
-    the cell with its factor i set to v. For a code with a block of units per factor that is v's block beside the mean
-    blocks of the others over the training set, x̄ and ȳ. It means little for codes whose mean is the code of another
-    value (the ramp): use the output side there.
+    The code of a value v of factor i with the other factors at their mean is the mean code over the ID cells with
+    factor i set to v. For a code with one block of units per factor, it consists of v's block and the mean blocks x̄, ȳ
+    of the other factors over the training set. This test is not meaningful for codes whose mean is the code of another
+    value (the ramp code). Use the output side for them.
 
     Args:
-        outputs: The model's output for every cell, (cell, …).
-        model: Codes (batch, …) → outputs (batch, …). A module runs in eval mode, and its state is restored.
-        encode: Factor values (batch, factor) → codes (batch, …).
+        outputs: The model's output for every cell, of shape (cells, …).
+        model: Maps codes (batch, …) to outputs (batch, …). A module runs in eval mode, and its state is restored.
+        encode: Maps factor values (batch, factor) to codes (batch, …).
         space, holdout, truth, centred, pictures, block: As for `superposition`.
-        made: The result of `outputs_of_mean_codes`, if it is already known.
+        made: The result of `outputs_of_mean_codes`, if it has already been computed.
     """
     rows = as_rows(outputs, space)
     trained, ood = id_and_ood(holdout, space)
@@ -209,9 +211,9 @@ def outputs_of_mean_codes(
 ) -> list[Float[Tensor, "_ feature"]]:
     """For each factor, the output for each of its values with the other factors at their mean code.
 
-    With two factors these are D(x, ȳ) for every x and D(x̄, y) for every y. `features` is the size of one output.
-    `values` maps cells to the factor values that `encode` expects; by default those of the space in torch's default
-    precision.
+    With two factors, these are D(x, ȳ) for every x and D(x̄, y) for every y. `features` is the size of one output.
+    `values` maps cells to the factor values that `encode` expects. By default, these are the values of the space in
+    torch's default precision.
     """
     trained, _ = id_and_ood(holdout, space)
     return [_decode(model, codes, features) for codes in _mean_codes(encode, space, trained, values)]
@@ -244,7 +246,7 @@ def _mean_codes(
 
 
 def _decode(model: Model, codes: Float[Tensor, "value ..."], features: int) -> Tensor:
-    """The model's outputs (value, feature) for a few codes, in float64. The state of the model is restored."""
+    """The model's outputs for the given codes, of shape (value, feature), in float64. The model's state is restored."""
     module = module_of(model)
     tensors = [] if module is None else [*module.parameters(), *module.buffers()]
     like = next((tensor for tensor in tensors if tensor.is_floating_point()), None)
@@ -269,7 +271,7 @@ def _shown(thing: object) -> str:
 class _RightOutputs:
     """The truth of the OOD cells, and its mean over ID cells.
 
-    The truth is centred by its own mean. With the mean of a model that learnt nothing, its cosine would reflect the
+    The truth is centred by its own mean. With the mean output of an untrained model, its cosine would reflect the
     model's error instead of the differences between cells.
     """
 
@@ -279,7 +281,7 @@ class _RightOutputs:
         self.background = truth.mean(trained.nonzero()[:, 0]) if centred else none
 
     def block(self, start: int, size: int) -> tuple[Float[Tensor, "ood block"], Float[Tensor, " block"]]:
-        """Some features without the background, and the background."""
+        """A block of features without the background, and the background."""
         background = self.background[start : start + size]
         return self.rows[:, start : start + size].double() - background, background
 
@@ -291,7 +293,7 @@ def _background(
 
 
 def _picked(pictures: int | Sequence[int], ood: Bool[Tensor, " cell"]) -> Int[Tensor, " picture"]:
-    """Rows (among the OOD cells) whose pictures are stored."""
+    """Indices, among the OOD cells, of the cells whose images are stored."""
     cells = ood.nonzero()[:, 0]
     if isinstance(pictures, int):
         count = max(0, min(pictures, len(cells)))
@@ -310,8 +312,8 @@ class _Accumulated:
         self.cells, self.picked = ood.nonzero()[:, 0], picked
         self.products: Tensor | None = None
         self.pictures: list[Tensor] = []
-        self.taken: list[Tensor] = []  # what was taken from each vector, the same for all cells
-        self.background = 0.0  # its energy
+        self.taken: list[Tensor] = []  # the background subtracted from each vector; it is the same for all cells
+        self.background = 0.0  # energy of the background
 
     def add(
         self,

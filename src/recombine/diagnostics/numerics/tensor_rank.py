@@ -1,11 +1,11 @@
-"""The rank of a tensor: SVD for two modes, CP by alternating least squares (tensorly) for more.
+"""Rank of a tensor: by SVD for two modes, and by CP fits (alternating least squares, tensorly) for more modes.
 
 The rank found by fitting is an upper bound, because a better fit with fewer terms may have been missed. The lower bound
-is certain: a sum of R products has unfoldings of matrix rank at most R, so its error is at least that of the best
-rank-R matrix for every unfolding. If both bounds agree, the rank is proven.
+is exact: a sum of R products has unfoldings of matrix rank at most R, so its error is at least that of the best rank-R
+matrix for every unfolding. If both bounds agree, the rank is proven.
 
-Fits take most of the time, which grows with the number of entries. A `Budget` bounds it: fits then use fewer steps and
-fewer starts, and the result records this.
+Fits take most of the time, which grows with the number of entries. A `Budget` bounds the time by using fewer steps and
+fewer starts. The result records this.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from recombine.core.errors import InputError
 from recombine.core.seeds import generator
 from recombine.diagnostics.numerics.budget import CALL, Budget
 
-EXACT = 1e-6  # relative error that counts as none; alternating least squares seldom gets far below
+EXACT = 1e-6  # relative error that counts as exact; alternating least squares rarely goes far below
 INITS = 4
 ITERATIONS = 200
-LEAST_ITERATIONS = 20  # of a fit that a budget cuts short: fewer find nothing
-POLISH_SHARE = 2  # the part of what a budget leaves that goes to alternating steps is 1 in so many
+LEAST_ITERATIONS = 20  # minimum number of iterations of a fit that a budget cuts short
+POLISH_SHARE = 2  # alternating steps use 1 / POLISH_SHARE of the remaining budget
 POLISH_STEPS, POLISH_UNKNOWNS = 200, 1500
 
 
@@ -48,16 +48,16 @@ class CPTerms:
 
 @dataclass(frozen=True, eq=False)
 class RankSearch:
-    """The least number of products that add up to a tensor within a relative error ε.
+    """Result of a search for the smallest number of products that add up to a tensor within a relative error ε.
 
     Attributes:
-        rank: The least number found; None if none up to the last of `tried` was enough. 0 for the zero tensor.
-        lower_bound: No smaller number is possible.
-        epsilon: The error allowed, ‖t − t_R‖ / scale, where scale is ‖t‖ by default.
-        tried: Numbers of terms tried.
-        errors: The best relative error with each.
-        weights: Weights of the terms of the last one tried, largest first.
-        complete: False if a budget left out fits or steps, and a smaller rank is not ruled out.
+        rank: Smallest number found; None if no number in `tried` was enough. 0 for the zero tensor.
+        lower_bound: Lower bound of the rank.
+        epsilon: Tolerated relative error, ‖t − t_R‖ / scale, where scale is ‖t‖ by default.
+        tried: The numbers of terms that were tried.
+        errors: For each of them, the smallest relative error.
+        weights: Weights of the terms for the last number tried, largest first.
+        complete: False if a budget left out fits or steps, so that a smaller rank is not ruled out.
     """
 
     rank: int | None
@@ -70,7 +70,7 @@ class RankSearch:
 
     @property
     def proven(self) -> bool:
-        """True if no smaller rank is possible."""
+        """Whether a smaller rank is impossible."""
         return self.rank == self.lower_bound
 
 
@@ -84,13 +84,13 @@ def cp_terms(
     iterations: int = ITERATIONS,
     budget: Budget | None = None,
 ) -> CPTerms:
-    """The best of several CP fits of `rank` terms; stops at the first with a relative error of at most `enough`.
+    """The best of several CP fits of `rank` terms. Stops at the first fit with a relative error of at most `enough`.
 
-    The first starts from simultaneous diagonalization, which solves exact tensors outright if two modes are at least
-    `rank` long; the others from alternating least squares, begun at singular vectors (where every mode is long
-    enough) and at seeded random factors. Each is finished, up to 1500 unknowns, by damped Gauss–Newton steps on all
-    factors at once, which converge where alternating steps are slow (similar terms, or faint ones). The zero tensor has
-    error 0. At least one fit is made, even if it exceeds the budget.
+    The first fit starts from simultaneous diagonalization, which solves exact tensors directly if two modes have a
+    length of at least `rank`. The other fits start with alternating least squares, initialized with singular vectors
+    (if every mode is long enough) and with seeded random factors. With up to 1500 unknowns, each fit ends with damped
+    Gauss–Newton steps on all factors jointly, which converge where alternating steps are slow (similar or weak terms).
+    The zero tensor has error 0. At least one fit is made, even if it exceeds the budget.
     """
     norm = float(torch.linalg.vector_norm(tensor))
     if norm == 0:
@@ -125,11 +125,11 @@ def cp_terms(
     return CPTerms(best.weights, best.error, complete)
 
 
-# The numbers below were fitted to the time on one core for tensors of 32 to 500 000 entries and 1 to 8 terms.
+# The constants below were fitted to timings on one core for tensors of 32 to 500 000 entries and 1 to 8 terms.
 
 
 def _iteration_cost(tensor: Float[Tensor, "*mode"], rank: int) -> int | float:
-    """Operations of one round of alternating least squares: an unfolding, its product with the others, a solution."""
+    """Operations of one iteration of alternating least squares: unfolding, product with the other factors, solution."""
     return tensor.ndim * (50 * CALL + tensor.numel() * (200 + 15 * rank))
 
 
@@ -144,10 +144,11 @@ def _polishing_cost(tensor: Float[Tensor, "*mode"], unknowns: int, rank: int) ->
 
 
 def _diagonalize(tensor: Float[Tensor, "*mode"], rank: int, seed: int) -> list[Float[Tensor, "_ term"]] | None:
-    """Factors of an exact tensor from the eigenvectors of two of its slices (Jennrich); a rough start for others.
+    """Factors of an exact tensor from the eigenvectors of two mixtures of its slices (Jennrich's algorithm).
 
-    Two random mixtures of the slices along the two longest modes are A D Bᵀ and A D′ Bᵀ with diagonal D, D′, so the
-    columns of A are eigenvectors of one times the inverse of the other. The other modes follow by least squares.
+    For other tensors, the result is a rough initialization. Two random mixtures of the slices along the two longest
+    modes are A D Bᵀ and A D′ Bᵀ with diagonal D, D′. The columns of A are therefore eigenvectors of the product of one
+    with the inverse of the other. The remaining modes follow by least squares.
     """
     modes = sorted(range(tensor.ndim), key=lambda mode: -tensor.shape[mode])
     arranged = tensor.permute(modes)
@@ -158,12 +159,12 @@ def _diagonalize(tensor: Float[Tensor, "*mode"], rank: int, seed: int) -> list[F
     small = torch.einsum("ijk,kc,ip,jq->cpq", slices, mixtures, left, right)
     try:
         eigen = torch.linalg.eig(torch.linalg.solve(small[1].T, small[0].T).T)
-        # the real and imaginary parts stand for a conjugate pair, whose real parts alone are equal
+        # real and imaginary parts represent a conjugate pair, whose real parts are equal
         vectors = torch.where(eigen.eigenvalues.imag < 0, eigen.eigenvectors.imag, eigen.eigenvectors.real)
         a = left @ vectors
         b = right @ torch.linalg.lstsq(vectors, small[0]).solution.T
         pairs = (a[:, None] * b[None]).flatten(0, 1)
-        rest = torch.linalg.lstsq(pairs, slices.flatten(0, 1)).solution  # (term, the other modes together)
+        rest = torch.linalg.lstsq(pairs, slices.flatten(0, 1)).solution  # of shape (term, other modes flattened)
     except torch.linalg.LinAlgError:  # pyright: ignore[reportPrivateImportUsage]
         return None
     factors = [a, b]
@@ -183,10 +184,10 @@ def _diagonalize(tensor: Float[Tensor, "*mode"], rank: int, seed: int) -> list[F
 def _alternate(
     tensor: Float[Tensor, "*mode"], rank: int, start: str, seed: int, ends: tuple[int, float]
 ) -> tuple[list[Float[Tensor, "_ term"]] | None, int]:
-    """One alternating least-squares fit to a tensor of norm 1: its factors, and after how many iterations it ended.
+    """One alternating least-squares fit to a tensor of norm 1. Returns the factors and the number of iterations.
 
-    It ends after so many iterations or at such an error, given as `ends`. There are no factors where its equations
-    became singular.
+    `ends` gives the maximum number of iterations and the error at which the fit stops. If the equations become
+    singular, no factors are returned.
     """
     from tensorly.backend import backend_context  # pyright: ignore[reportAttributeAccessIssue]
     from tensorly.decomposition import parafac
@@ -220,11 +221,10 @@ def _alternate(
 def _polish(
     tensor: Float[Tensor, "*mode"], factors: list[Float[Tensor, "_ term"]], enough: float, budget: Budget
 ) -> tuple[list[Float[Tensor, "_ term"]], float, bool]:
-    """Levenberg–Marquardt on all factors of a tensor of norm 1; returns them with their error, and whether it ended
-    by itself.
+    """Levenberg–Marquardt on all factors of a tensor of norm 1. Returns factors, error, and whether it converged.
 
-    It ends when the gain of a step is small compared with the error allowed: a fit to within a twentieth does not need
-    seven digits, and a step on a thousand unknowns takes a tenth of a second.
+    It stops when the gain of a step is small compared with the tolerated error. A fit with a tolerance of 1/20 does not
+    need seven digits, and a step with a thousand unknowns takes a tenth of a second.
     """
     least_gain = max(1e-7, 0.02 * enough)
     factors = _balanced(factors)
@@ -234,7 +234,7 @@ def _polish(
     unknowns = sum(sizes) * rank
     damping = 1e-3
     cost = _polishing_cost(tensor, unknowns, rank)
-    hessian = gradient = None  # kept where a step is tried again with more damping
+    hessian = gradient = None  # reused if a step is repeated with more damping
     for _ in range(POLISH_STEPS if unknowns <= POLISH_UNKNOWNS else 0):
         if error <= max(enough / 10, 1e-13) or damping > 1e8:
             break
@@ -265,7 +265,7 @@ def _polish(
 def _normal_equations(
     factors: list[Float[Tensor, "_ term"]], residual: Float[Tensor, "*mode"]
 ) -> tuple[Float[Tensor, "unknown unknown"], Float[Tensor, " unknown"]]:
-    """JᵀJ and Jᵀ·residual for the derivatives J of Σ_r ⊗_m a_m^(r) with respect to all factors (row by row)."""
+    """JᵀJ and Jᵀ·residual, where J is the derivative of Σ_r ⊗_m a_m^(r) with respect to all factors (row by row)."""
     grams = [factor.T @ factor for factor in factors]
     modes = range(len(factors))
     eyes = [torch.eye(len(factor), dtype=torch.float64) for factor in factors]
@@ -318,16 +318,17 @@ def rank_search(
     budget: Budget | None = None,
     hopeless: bool = True,
 ) -> RankSearch:
-    """The least number of products that add up to the tensor within a relative error of `epsilon`.
+    """Search for the smallest number of products that add up to the tensor within a relative error of `epsilon`.
 
     Args:
-        tensor: One mode per factor.
-        epsilon: Relative Frobenius error allowed.
+        tensor: A tensor with one mode per factor.
+        epsilon: Tolerated relative error in the Frobenius norm.
         scale: The error is relative to this number; by default ‖t‖.
-        largest: Largest number of terms for three or more modes (two modes are solved for all numbers at once).
-        inits: Fits per number of terms.
+        largest: Largest number of terms to try with three or more modes. For two modes, the SVD gives all ranks at
+            once.
+        inits: Number of fits per number of terms.
         seed: Seed of the random starts.
-        iterations: Largest number of iterations per fit.
+        iterations: Maximum number of iterations per fit.
         budget: Bounds the fits; unlimited if not given.
         hopeless: Whether to fit `largest` terms even if the lower bound is larger, to obtain their error and weights.
     """
@@ -353,7 +354,7 @@ def rank_search(
     for rank in range(min(bound, largest) if hopeless or bound <= largest else largest + 1, largest + 1):
         share = budget.share(
             2 if rank < largest else 1
-        )  # half of the remaining budget: small ranks are most informative
+        )  # half of the remaining budget, because small ranks are the most informative
         enough = epsilon * scale / norm
         terms = cp_terms(tensor, rank, enough=enough, inits=inits, seed=seed, iterations=iterations, budget=share)
         tried.append(rank)
@@ -370,7 +371,7 @@ def rank_search(
 
 
 def _lower_bound(tensor: Float[Tensor, "*mode"], allowed: float, budget: Budget) -> int:
-    """The largest rank that any unfolding needs: of each mode against the others, and of the first against the last."""
+    """The largest rank that any unfolding needs: each mode against the others, and leading against trailing modes."""
     bound = 0
     splits = [tensor.flatten(0, mode).flatten(1) for mode in range(1, tensor.ndim - 2)]
     for unfolding in [tensor.movedim(mode, 0).flatten(1) for mode in range(tensor.ndim)] + splits:
@@ -389,13 +390,13 @@ def _by_svd(matrix: Float[Tensor, "row column"], scale: float, epsilon: float) -
 def least_ranks(
     matrices: Float[Tensor, "matrix row column"], allowed: Sequence[float]
 ) -> list[Int[np.ndarray, " matrix"]]:
-    """For each Frobenius error allowed, the least rank of an approximation of every matrix that keeps to it."""
+    """The smallest rank of an approximation of every matrix, for each tolerated Frobenius error."""
     tails = _tails(torch.linalg.svdvals(matrices))
     return [_least_rank(tails, error).numpy() for error in allowed]
 
 
 def _tails(singular_values: Float[Tensor, "*matrix rank"]) -> Float[Tensor, "*matrix ranks"]:
-    """Error of the best approximation by 0, 1, … terms."""
+    """Frobenius error of the best approximation by 0, 1, … terms."""
     squares = singular_values.square()
     tails = squares.flip(-1).cumsum(-1).flip(-1).sqrt()
     return torch.nn.functional.pad(tails, (0, 1))

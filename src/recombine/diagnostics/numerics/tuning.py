@@ -1,4 +1,4 @@
-"""Tuning: whether single units of a layer respond to one factor (stripes) or to a combination (bumps).
+"""Tuning: whether units of a layer respond to a single factor (stripes) or to a combination of factors (bumps).
 
 ```python
 curves = tuning_curves(activations, space)
@@ -26,21 +26,21 @@ from recombine.diagnostics.numerics.anova import Term, variance_components
 from recombine.diagnostics.numerics.grids import BLOCK, GridArray, as_rows, enumerate_blocks
 
 CONSTANT = 1e-12  # a unit varies if its standard deviation exceeds this share of its root mean square
-TYPICAL = 0.5  # from this index on a unit counts as stripe-like or bump-like
+TYPICAL = 0.5  # minimum index of units that count as stripe-like or bump-like
 
 
 @dataclass(frozen=True)
 class TuningSummary:
-    """A layer in a few numbers.
+    """Summary of the tuning of a layer.
 
     Attributes:
         units: Number of units.
-        constant: Number of units that do not vary over the grid; all other numbers exclude them.
+        constant: Number of units that are constant over the grid. All other numbers exclude them.
         stripe, bump: Unweighted mean indices of the units that vary; NaN if none does.
-        weighted_stripe, weighted_bump: Means weighted by the units' variances, so that faint units count little.
-        median_stripe, median_bump: Medians of the units that vary, each counted by its variance.
+        weighted_stripe, weighted_bump: Means weighted by the variance of the units, so that weak units count little.
+        median_stripe, median_bump: Medians over the units that vary, weighted by their variance.
         stripe_share, bump_share: Shares of the varying units with an index of at least 0.5.
-        preferred: Share of the varying units whose strongest single factor is this one.
+        preferred: Maps factors to the share of the varying units that they have the largest main effect on.
     """
 
     units: int
@@ -61,12 +61,12 @@ class TuningCurves:
     """Tuning of every unit of a layer. Constant units have NaN indices. See `tuning_curves` for the definitions.
 
     Attributes:
-        names: The factors' names.
-        marginals: Factor name → mean activation at each of its values, over all values of the others (unit, value).
+        names: Names of the factors.
+        marginals: Maps factors to the mean activation at each of their values, of shape (unit, value).
         stripe: Stripe index in [0, 1].
         bump: Bump index in [0, 1], interaction × localization.
         interaction: Share of the variance that no sum of single-factor functions explains, in [0, 1].
-        localization: How concentrated the response is along its least concentrated factor, in [0, 1].
+        localization: Concentration of the response along its least concentrated factor, in [0, 1].
         preferred: Axis of the factor with the largest main effect; −1 for constant units.
         variance: Over the grid.
     """
@@ -86,7 +86,7 @@ class TuningCurves:
         return self.preferred < 0
 
     def summary(self) -> TuningSummary:
-        """The layer in a few numbers."""
+        """Summarize the tuning of the layer."""
         varies = ~self.constant
         stripe, bump, weights = self.stripe[varies], self.bump[varies], self.variance[varies]
         nothing = not varies.any()
@@ -112,7 +112,8 @@ class TuningCurves:
     def most_typical(
         self, kind: Literal["stripe", "bump"], n: int = 4, *, strong: bool = False
     ) -> Int[np.ndarray, " chosen"]:
-        """The units with the highest index, highest first; fewer if fewer units vary. Ties go to the lower number.
+        """The units with the highest index, highest first; fewer if fewer units vary. Ties are in the order of the
+        units.
 
         `strong` omits units whose variance is below the mean over varying units. Trained networks have many units that
         rarely respond, and these are the most localized.
@@ -128,7 +129,7 @@ class TuningCurves:
 
 
 def _weighted_median(values: Float[np.ndarray, " unit"], weights: Float[np.ndarray, " unit"]) -> float:
-    """The least value at which half of the weight is reached; NaN without any."""
+    """Weighted median: the smallest value at which half of the total weight is reached; NaN if there is no weight."""
     known = np.isfinite(values) & (weights > 0)
     if not known.any():
         return math.nan
@@ -146,28 +147,29 @@ def tuning_curves(
 ) -> TuningCurves:
     """Marginals and indices of every unit of a layer.
 
-    With the variance over the grid split into main effects V_i of single factors and interactions (functional
-    analysis of variance):
+    The variance V of a unit over the grid is the sum of the main effects V_i of single factors and of interactions
+    (functional analysis of variance):
 
     - *stripe index* = max_i V_i / V: the share of the variance that the best single factor explains. 1 for a unit
       that varies along one factor only.
     - *interaction* = 1 − Σ_i V_i / V: the share that no sum of single-factor functions explains. 0 for a stripe and for
       a cross of two stripes.
     - *localization* = min_i (N_i − P_i) / (N_i − 1), over factors with N_i > 1 values. With the response
-      r = (h − median of h)² and its profile e_i along factor i (summed over the others), P_i = (Σ e_i)² / Σ e_i² is
-      the number of values that the response occupies: 1 if a single value has it all, N_i if all have the same. 0 for
-      a stripe, which has the same response at every value of the other factor.
-    - *bump index* = interaction × localization: a response to a combination, at one place. Interaction alone would also
-      be high for a chequerboard or noise, localization alone also for a cross of stripes.
+      r = (h − median of h)² and its profile e_i along factor i (summed over the other factors),
+      P_i = (Σ e_i)² / Σ e_i² is the number of values that the response occupies: 1 if it is at a single value, N_i if
+      it is uniform. Localization is 0 for a stripe, whose response is the same at every value of the other factor.
+    - *bump index* = interaction × localization: a localized response to a combination. Interaction alone is also high
+      for a checkerboard or noise, and localization alone is also high for a cross of stripes.
 
-    Both indices lie in [0, 1]. A gaussian bump of width σ = 1 on 28×28 values has stripe 0.11 and bump 0.73: it
-    approaches (0, 1) as it becomes narrow compared with the grid. A cross of two equal stripes has stripe 0.5, bump 0.
+    Both indices lie in [0, 1]. A Gaussian bump of width σ = 1 on 28×28 values has stripe index 0.11 and bump
+    index 0.73. They approach 0 and 1 for narrower bumps. A cross of two equal stripes has stripe index 0.5 and bump
+    index 0.
 
     Args:
-        activations: (cell, …); all axes except the first are units.
-        space: The factor space; at least two factors with more than one value.
-        block: Numbers per float64 block; bounds the memory.
-        components: The `variance_components` of the activations, if they are already known.
+        activations: Activations of shape (cells, …). All axes except the first are units.
+        space: The factor space. It needs at least two factors with more than one value.
+        block: Numbers per float64 block, which bounds the memory.
+        components: The `variance_components` of the activations, if they have already been computed.
     """
     rows = as_rows(activations, space, "activations")
     if sum(size > 1 for size in space.shape) < 2:
@@ -206,7 +208,7 @@ def tuning_curves(
 
 
 def _medians(rows: Shaped[Tensor, "cell unit"]) -> Float[Tensor, " unit"]:
-    """Each unit's median over the cells. NumPy sorts single precision several times faster than it selects."""
+    """Median of each unit over the cells. In single precision, NumPy sorts several times faster than it selects."""
     own = rows if rows.dtype in (torch.float32, torch.float64) else rows.double()
     ordered = np.sort(own.T.contiguous().numpy(), axis=1)
     halves = [(len(rows) - 1) // 2, len(rows) // 2]
@@ -216,7 +218,7 @@ def _medians(rows: Shaped[Tensor, "cell unit"]) -> Float[Tensor, " unit"]:
 def _localization(
     slab: Float[Tensor, "cell unit"], middle: Float[Tensor, " unit"], space: FactorSpace
 ) -> Float[Tensor, " unit"]:
-    """min over factors of (N − P) / (N − 1); meaningless for constant units."""
+    """Minimum over factors of (N − P) / (N − 1). It is not meaningful for constant units."""
     response = (slab - middle).square_().reshape(*space.shape, -1)
     least = torch.ones(slab.shape[1], dtype=torch.float64)
     for axis, size in enumerate(space.shape):
@@ -232,7 +234,7 @@ def _localization(
 def unit_maps(
     activations: GridArray, space: FactorSpace, units: Sequence[int] | Int[np.ndarray, " chosen"]
 ) -> Float[np.ndarray, "chosen ..."]:
-    """The activation of some units over the grid, each in the space's shape."""
+    """The activation of the given units over the grid, of shape (unit, *grid)."""
     rows = as_rows(activations, space, "activations")
     chosen = torch.as_tensor(np.asarray(units, dtype=np.int64))
     if len(chosen) and not (int(chosen.min()) >= 0 and int(chosen.max()) < rows.shape[1]):

@@ -1,4 +1,4 @@
-"""Warp: how the geometry of a model's outputs differs from that of the true images (Liang et al. 2025, Fig. 4)."""
+"""Warp: compares the geometry of a model's outputs with that of the true images (Liang et al. 2025, Fig. 4)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from recombine.core.statistics import median
 def warp(
     log_volume: Float[np.ndarray, " cell"], truth: Float[np.ndarray, " cell"], holdout: Holdout
 ) -> dict[str, float]:
-    """Compare log₁₀ dv of the outputs and of the truth, d = log₁₀ dv − log₁₀ dv of the truth.
+    """Compare the volume elements of outputs and truth by d = log₁₀ dv of the outputs − log₁₀ dv of the truth.
 
     Returns:
         truth_log_volume_id, truth_log_volume_ood: Mean log₁₀ dv of the truth on ID and OOD cells.
-        distortion_id, distortion_ood: Mean |d| on ID and OOD cells; 0 is right.
-        warp: Mean d on OOD cells minus mean d on ID cells: negative if the hold-out is shrunk.
-        roughness_ood: Mean of `neighbour_differences`.
-        …_median: The same with medians instead of means, which are robust to single cells.
+        distortion_id, distortion_ood: Mean |d| on ID and OOD cells; 0 for correct outputs.
+        warp: Mean d on OOD cells minus mean d on ID cells. It is negative if the hold-out is contracted.
+        roughness_ood: Mean of `neighbour_differences` of the outputs.
+        …_median: The same with medians instead of means. Medians are robust to outlier cells.
     """
     d = log_volume - truth
     id_cells, ood_cells = holdout.id_mask.ravel(), holdout.ood_mask.ravel()
@@ -42,7 +42,7 @@ def warp(
 
 
 def neighbour_differences(log_volume: Float[np.ndarray, " cell"], holdout: Holdout) -> Float[np.ndarray, " pair"]:
-    """|difference| of log₁₀ dv between cells that are both held out and neighbours along a factor; NaN elsewhere."""
+    """Absolute differences of log₁₀ dv between neighbouring cells along every factor; NaN unless both are held out."""
     plane = np.where(holdout.ood_mask, log_volume.reshape(holdout.space.shape), math.nan)
     axes = [axis for axis, factor in enumerate(holdout.space.factors.values()) if factor.differentiable]
     steps = [np.abs(np.diff(plane, axis=axis)).ravel() for axis in axes]
