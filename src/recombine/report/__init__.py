@@ -1,8 +1,8 @@
-"""Writes one self-contained HTML page about runs, diagnoses, sweeps and reproduced studies. Nothing here trains.
+"""Writes a self-contained HTML page about runs, diagnoses, sweeps and reproduced studies from saved results.
 
-    collected = collect(["runs/0123456789abcdef", "studies/"])      # what the paths contain
+    collected = collect(["runs/0123456789abcdef", "studies/"])      # reads the results under the paths
     write_report(collected, Path("report.html"))                    # one file, no network requests
     recombine.explore(diagnosis)                                    # the same explorer in a notebook
 
-Python turns the saved results into small arrays and a JSON block, which static/*.js draws in the browser.
+Python converts the saved results to small arrays and a JSON block. static/*.js draws them in the browser.
 """

@@ -1,8 +1,8 @@
-"""Arrays of a page: quantized to 8 or 16 bits, compressed, and written as text.
+"""Arrays of a page: quantized to 8 or 16 bits, compressed and encoded as text.
 
 A number v is stored as a code c in 0 … 2^bits − 2 and read as v = f(low + (high − low)·c / (2^bits − 2)). The last code
-stands for a missing number. f is *linear*, *root* (f(t) = t·|t|, with fine steps near 0, where failing decoders leave
-faint traces, and coarse ones elsewhere) or *log* (f(t) = 10^t).
+stands for a missing number. f is *linear*, *root* (f(t) = t·|t|) or *log* (f(t) = 10^t). *root* has the finest steps
+near 0, so that the faint outputs of failing decoders remain visible.
 """
 
 from __future__ import annotations
@@ -19,14 +19,21 @@ from jaxtyping import Shaped
 from recombine.core.images import as_pictures
 from recombine.diagnostics.page_content import Curve
 
-SMALLEST = 1e-18  # of a number on the log curve; below lies the rounding of single precision
-LEVEL = 6  # of compression; with 9 a page takes three times as long and is half a per cent smaller
+SMALLEST = 1e-18  # smallest number on the log curve; smaller numbers are rounding errors of single precision
+LEVEL = 6  # compression level; level 9 takes three times as long and saves half a per cent
 
 
 def quantize(
     values: Shaped[np.ndarray, "..."], *, bits: int = 8, curve: Curve = "linear", by_row: bool = False
 ) -> tuple[Shaped[np.ndarray, "..."], dict[str, Any]]:
-    """Codes, and the metadata to decode them. `by_row` gives each entry of the first axis its own range."""
+    """Quantize values. Returns the codes and the metadata to decode them.
+
+    Args:
+        values: The numbers. NaN marks missing ones.
+        bits: 8 or 16.
+        curve: The function f of the module docstring.
+        by_row: Use a separate range for each entry of the first axis.
+    """
     bent = np.asarray(values, dtype=np.float64)
     if curve == "log":
         with np.errstate(invalid="ignore"):
@@ -50,7 +57,7 @@ def quantize(
 
 
 def restore(codes: Shaped[np.ndarray, "..."], about: dict[str, Any]) -> Shaped[np.ndarray, "..."]:
-    """The values that the page decodes: the inverse of `quantize` up to rounding."""
+    """Decode values as the page does. This is the inverse of `quantize` up to rounding."""
     last = 2 ** about["bits"] - 1
     low, high = (np.reshape(about[k], (-1, *[1] * (codes.ndim - 1))) if isinstance(about[k], list) else about[k]
                  for k in ("low", "high"))  # fmt: skip
@@ -61,7 +68,7 @@ def restore(codes: Shaped[np.ndarray, "..."], about: dict[str, Any]) -> Shaped[n
 
 
 class Block(NamedTuple):
-    """The purpose of an array: a kind of content ("outputs", the name of a part) and its model, if any."""
+    """The block of the page that an array belongs to: a kind of content ("outputs", the name of a part) and a model."""
 
     kind: str
     model: str = ""
@@ -101,7 +108,7 @@ class Blobs:
         return {"shape": list(values.shape), "blob": self.add_bytes(values.astype("<i4").tobytes(), block)}
 
     def add_bytes(self, content: bytes, block: Block) -> str:
-        """Keep bytes, compressed; returns their name."""
+        """Store compressed bytes and return the name of their blob."""
         digest = hashlib.sha256(content).hexdigest()
         if digest not in self._known:
             text = base64.b64encode(zlib.compress(content, LEVEL)).decode()
@@ -113,7 +120,7 @@ class Blobs:
 
 @dataclass(frozen=True)
 class BlockPacker:
-    """Packs the arrays of one block: the `Packer` that the parts of a diagnosis are given."""
+    """Packs the arrays of one block. Parts of a diagnosis receive it as their `Packer`."""
 
     blobs: Blobs
     block: Block
@@ -121,11 +128,11 @@ class BlockPacker:
     def add(
         self, values: Shaped[np.ndarray, "..."], *, bits: int = 8, curve: Curve = "linear", by_row: bool = False
     ) -> dict[str, Any]:
-        """Keep an array, rounded to so many bits."""
+        """Store an array, quantized to `bits` bits."""
         return self.blobs.add(values, self.block, bits=bits, curve=curve, by_row=by_row)
 
     def add_pictures(self, outputs: Shaped[np.ndarray, "cell ..."], *, bits: int = 8) -> dict[str, Any]:
-        """Keep outputs as the page draws them: (cell, row, column), with colour as a last axis, or (cell, n)."""
+        """Store outputs as (cell, row, column), (cell, row, column, channel) or (cell, n) for the page to draw."""
         found = as_pictures(outputs)
         flat = outputs.reshape(len(outputs), -1) if found is None else found
         return self.blobs.add(flat, self.block, bits=bits, curve="root")

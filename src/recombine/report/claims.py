@@ -25,7 +25,7 @@ def claims_json(
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
     kept: dict[str, str] = {}
-    names: dict[str, dict[str, str]] = {}  # folder → name of a figure → its name on the page
+    names: dict[str, dict[str, str]] = {}  # maps folders and names of figures to names on the page
     counts = Counter(name for _, name in figures)
     for (folder, name), content in figures.items():
         known = name if counts[name] == 1 else f"{folder}/{name}"
@@ -51,7 +51,7 @@ def claims_json(
 
 
 def _figures(claim: Mapping[str, Any], kept: Mapping[str, str]) -> list[str]:
-    """The figures of a claim: those it names, otherwise those of the results it names."""
+    """The figures of a claim: those that it lists, otherwise those of the results that it lists."""
     named = claim.get("figures", claim.get("figure"))
     named = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     found = [name for given in named if isinstance(given, str) for name in kept if given.rpartition("/")[2] == name]

@@ -1,4 +1,4 @@
-"""Collects what the page shows: runs, diagnoses, tables, claims and figures under the given paths.
+"""Collects the content of the page: runs, diagnoses, tables, claims and figures under the given paths.
 
 A path is a run's directory or id, a run store, a folder with a diagnosis, a folder with tables (`table.csv`,
 `tables/*.csv`), claims (`claims.json`) and figures (`figures/*.png`), as written by a sweep or a reproduction, or a
@@ -64,9 +64,9 @@ class Collected:
     """Everything that was found.
 
     Attributes:
-        models: Diagnosed models, those requested by name first.
+        models: Diagnosed models. Directly requested models come first.
         runs: All finished runs, diagnosed or not.
-        tables: One per CSV file.
+        tables: The tables, one per CSV file.
         claims: The content of claims.json files, each with the name of its folder.
         figures: Maps the names of a folder and a PNG file to its bytes.
         notes: Messages about what could not be read or is not shown.
@@ -87,15 +87,15 @@ class Collected:
 
 
 def collect(paths: Sequence[str | Path], *, runs: str | Path = "runs", diagnose: bool = False) -> Collected:
-    """Search the paths.
+    """Collect the content of a page from the given paths.
 
     Args:
-        paths: See the module docstring.
+        paths: Paths as described in the module docstring.
         runs: The store in which ids are looked up.
         diagnose: Diagnose runs that have no diagnosis yet, or lack a part of it.
 
     Raises:
-        InputError: For a path without anything to show, for a requested run without a diagnosis, or if no run could be
+        InputError: If a path contains nothing to show, if a requested run has no diagnosis, or if no run could be
             diagnosed with `diagnose`.
     """
     if not paths:
@@ -203,15 +203,15 @@ def _look_through_store(found: Collected, store: Store, diagnose: bool) -> None:
             bare += len(missing)
         except StoreError as error:
             damaged[row.id] = str(error)
-        except InputError as error:  # its data are elsewhere, or its plug-in is missing: the run itself is whole
+        except InputError as error:  # the run is intact, but its data or a plug-in is missing
             found.failed.append(f"Run {row.id} is not in the explorer. {error}")
     unfinished = sum(not row.status.finished and not row.status.damaged for row in rows)
     if unfinished:
-        found.notes.append(f"{_count(unfinished, 'run', 'runs')} in {store.root} not finished, so not shown.")
+        found.notes.append(f"{store.root}: {_count(unfinished, 'run is', 'runs are')} not finished and not shown.")
     found.notes += [f"Not shown: {line}" for line in damage_lines(store.root, damaged)]
     if bare:
         found.notes.append(
-            f"{_count(bare, 'run', 'runs')} in {store.root} without a diagnosis, listed among the runs but not shown "
+            f"{store.root}: {_count(bare, 'run has', 'runs have')} no diagnosis. Such runs are listed, but not shown "
             "in the explorer. Use --diagnose to diagnose them."
         )
 
@@ -267,14 +267,17 @@ def page_parts() -> list[str]:
 
 
 def _diagnosed(run: StoredRun) -> Diagnosis:
-    """The run's diagnosis with all parts of the page. One that lacks some of them is made again with the settings it
-    had, and with every part that it held, so that nothing computed before is lost."""
+    """The diagnosis of a run with all parts that the page shows.
+
+    A diagnosis that lacks some of them is computed again with its settings and with all of its parts, so that no
+    earlier result is lost.
+    """
     folder, wanted = run.path / "diagnosis", page_parts()
     if not (folder / MAIN).is_file():
         return run.diagnose(parts=wanted)
     try:
         found = run.load_diagnosis(partial=True)
-    except StoreError:  # which parts there were is seen by their files
+    except StoreError:  # the files show which parts it had
         held = {part for part in PARTS if next(folder.glob(f"{part}[-.]*"), None) is not None}
         return run.diagnose(parts=[part for part in PARTS if part in held or part in wanted])
     if all(_kept(found, part) for part in wanted):
@@ -286,7 +289,7 @@ def _diagnosed(run: StoredRun) -> Diagnosis:
 
 
 def _settings(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The settings of single parts; the larger one of two that differ, such as budgets of earlier requests."""
+    """The settings of the parts. If two parts have different values, such as budgets, the larger one is used."""
     found: dict[str, Any] = {}
     for name, part in PARTS.items():
         for setting, value in part.settings_of(diagnosis[name].facts).items():
@@ -304,7 +307,7 @@ def _note_damage(found: Collected, what: str, diagnosis: Diagnosis) -> None:
 
 
 def _kept(diagnosis: Diagnosis, part: str) -> bool:
-    """Whether a part is present, or could not be computed, which another attempt would not change."""
+    """Whether a part is present or not computable, so that another attempt would not change it."""
     return diagnosis[part].state not in (Missing.NOT_REQUESTED, Missing.DAMAGED)
 
 

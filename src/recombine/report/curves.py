@@ -24,15 +24,15 @@ SHOWN_ROWS = 300
 
 
 def quantities() -> dict[str, LayerColumn]:
-    """What is drawn by layer, in diagnoses and in tables: the columns that the parts name."""
+    """The quantities that are drawn by layer, from diagnoses and tables, as declared by the parts."""
     return {name: column for part in PARTS.values() for name, column in part.layer_columns.items()}
 
 
 def layer_curves(models: Sequence[Model], tables: Iterable[Table]) -> list[dict[str, Any]]:
-    """One chart per quantity: series → points (layer, mean, interval over seeds, number of seeds)."""
+    """One chart per quantity. It maps series to points (layer, mean, interval over seeds, number of seeds)."""
     values: dict[str, dict[str, dict[tuple[int, str], list[float]]]] = {}
     titles = quantities()
-    known: set[tuple[Any, ...]] = set()  # tables may share runs
+    known: set[tuple[Any, ...]] = set()  # several tables may contain the same run
 
     def put(quantity: str, series: str, depth: int, layer: str, value: Any, run: Any = None) -> None:
         if run is not None and (quantity, run, depth) in known:
@@ -64,8 +64,8 @@ def layer_curves(models: Sequence[Model], tables: Iterable[Table]) -> list[dict[
 def _series(models: Sequence[Model]) -> list[str]:
     """The series of each model.
 
-    Runs that differ only in their seed form one series, named after the member with a given name. Every other model is
-    a separate series.
+    Runs that differ only in their seed form one series. If one of them was named by the user, the series has that name.
+    Every other model is a separate series.
     """
     runs = [model.run for model in models if model.run is not None]
     names = iter(distinct_names([_seedless(run) for run in runs], [run.id for run in runs]))
@@ -78,7 +78,7 @@ def _seedless(run: StoredRun) -> dict[str, Any]:
 
 
 def _put_table(table: Table, wanted: Sequence[str], put: Any) -> None:
-    """A tidy table with one row per layer and seed: numbers are quantities, and all other differences form series."""
+    """Add a tidy table with one row per layer and seed. Columns other than the quantities distinguish series."""
     first = table.rows[0]
     words = [c for c in first if c not in (*OF_A_LAYER, "seed", "run") and not _is_numeric(table, c)]
     words += [c for c in ("depth", "width") if c in first]
@@ -110,7 +110,7 @@ def _points(found: Mapping[tuple[int, str], list[float]]) -> list[dict[str, Any]
 def score_scatter(
     runs: Sequence[StoredRun], tables: Iterable[Table], names: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """One point per run: ID and OOD means of every metric it has. `names` maps ids of runs to given names."""
+    """One point per run with the ID and OOD means of its metrics. `names` maps run ids to names given by the user."""
     points = []
     given = [(names or {}).get(run.id) for run in runs]
     named = under_given_names([run.config.seedless_hash for run in runs], given)
@@ -133,7 +133,7 @@ def score_scatter(
 
 
 def _both_splits(row: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Map the metrics that have both means to their ID and OOD mean."""
+    """Map metrics to their ID and OOD means, for metrics that have both."""
     found = {}
     for column, value in row.items():
         metric, other = column.removeprefix("id_"), row.get(f"ood_{column.removeprefix('id_')}")
@@ -167,7 +167,7 @@ def _expected_power(row: Mapping[str, Any]) -> int:
 
 
 def plain_tables(tables: Iterable[Table]) -> list[dict[str, Any]]:
-    """The tables themselves; only the first rows of long ones."""
+    """The tables as JSON, truncated to their first rows."""
     return [
         {"name": table.name, "columns": list(table.rows[0]) if table.rows else [], "of": len(table.rows),
          "rows": [list(row.values()) for row in table.rows[:SHOWN_ROWS]], "meanings": None}

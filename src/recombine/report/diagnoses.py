@@ -1,4 +1,4 @@
-"""A page about diagnoses in memory."""
+"""Writes a page about diagnoses that are in memory."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ from recombine.report.arrays import Blobs, Block, BlockPacker
 from recombine.report.collect import Model
 from recombine.scoring.scores import axis_label, on_log_scale, short_label
 
-Contents = Mapping[str, PageContent]  # by part
-SHOWN_ROWS = 60  # of a part's table
+Contents = Mapping[str, PageContent]  # maps parts to their content
+SHOWN_ROWS = 60  # maximum number of rows shown of a part's table
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +53,12 @@ class Group:
 
     @property
     def row_0(self) -> str:
-        """Whether row 0 of a picture is at the bottom or, as in photographs, at the top."""
+        """Position of row 0 of an image: "bottom", or "top" as in photographs."""
         return str(self.models[0].diagnosis.facts.get("row_0", "top"))
 
     @property
     def tone(self) -> Tone:
-        """How numbers map to brightness, or the limits of a vector's axis."""
+        """The mapping of numbers to brightness, or the axis limits of a vector."""
         diagnosis, truth = self.models[0].diagnosis, self.truth
         outputs = [found for model in self.models if (found := _outputs(model)) is not None]
         if truth is None or image_axes(truth.shape[1:]) is None:  # vectors are not clipped
@@ -75,7 +75,7 @@ class Group:
 
     @property
     def start(self) -> list[int]:
-        """The initial cell: the held-out cell closest to the middle of the hold-out, or of the grid."""
+        """The initially selected cell: the held-out cell closest to the middle of the hold-out, or of the grid."""
         places = np.stack(np.unravel_index(np.arange(len(self.space)), self.space.shape), axis=1)
         places = places[self.held] if self.held.any() else places
         away = np.square(places - places.mean(0)).sum(1)
@@ -101,7 +101,7 @@ def _outputs(model: Model) -> Float[np.ndarray, "cell ..."] | None:
 
 
 def grouped(models: Sequence[Model]) -> list[Group]:
-    """Group models by factor space, hold-out and truth. A model without truth joins the first fitting group."""
+    """Group models by factor space, hold-out and truth. A model without truth joins the first group that matches."""
     groups: list[tuple[Any, dict[str, Group]]] = []
     for model in models:
         splits = (_held(model.diagnosis).tobytes(), _available(model.diagnosis).tobytes())
@@ -123,7 +123,7 @@ def grouped(models: Sequence[Model]) -> list[Group]:
 
 
 def group_json(group: Group, blobs: Blobs, most: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """A group for the page. `most` maps parts to the largest number of items in their panels; 0 omits a panel."""
+    """A group as JSON for the page. `most` maps parts to the maximum number of items in their panel; 0 omits it."""
     truth, gone = group.truth, ~group.available
     split, true_images = (BlockPacker(blobs, Block(kind)) for kind in ("hold-out", "truth"))
     return {
@@ -143,7 +143,7 @@ def group_json(group: Group, blobs: Blobs, most: Mapping[str, int] | None = None
 
 
 def model_json(model: Model, blobs: Blobs, most: Mapping[str, int]) -> dict[str, Any]:
-    """One model for the page; `missing` lists missing results with their reasons."""
+    """A model as JSON for the page. `missing` lists missing results with their reasons."""
     diagnosis, contents, panels = _contents(model, blobs, most)
     maps = BlockPacker(blobs, Block("maps", model.name))
     outputs = _outputs(model)
@@ -164,7 +164,7 @@ def model_json(model: Model, blobs: Blobs, most: Mapping[str, int]) -> dict[str,
 def _contents(
     model: Model, blobs: Blobs, most: Mapping[str, int]
 ) -> tuple[Diagnosis, dict[str, PageContent], dict[str, Any]]:
-    """The content of the page for each part. A part whose numbers do not fit the diagnosis counts as damaged."""
+    """The page content of each part. A part that is inconsistent with the rest of the diagnosis counts as damaged."""
     diagnosis = model.diagnosis
     contents, panels, parts = {}, {}, dict(diagnosis.parts)
     for name, part in PARTS.items():
@@ -184,8 +184,11 @@ def _contents(
 
 
 def landscapes(model: Model, contents: Contents, pack: BlockPacker) -> dict[str, Any]:
-    """Numbers over the grid, with their means over ID and OOD cells: a run's metrics, or the diagnosis's error, then
-    what other parts have one number per cell of."""
+    """Maps over the grid with their means over ID and OOD cells.
+
+    They are the metrics of a run (or the error of a diagnosis), followed by the maps of the parts that have one number
+    per cell.
+    """
     found = {
         name: _landscape(model, column, axis_label(name), short=short_label(name), log=on_log_scale(name))
         for name, column in _scores(model).items()
@@ -207,7 +210,7 @@ def _landscape(
     log: bool = False,
     classes: Sequence[str] = (),
 ) -> tuple[dict[str, Any], Float[np.ndarray, " cell"]]:
-    """The page's description of numbers over the grid, and the numbers at existing cells."""
+    """The description of a map on the page, and its values at existing cells."""
     held, available = _held(model.diagnosis), _available(model.diagnosis)
     splits = {} if classes else {"id": available & ~held, "ood": available & held}
     means = {split: float(np.mean(values[mask])) for split, mask in splits.items() if mask.any()}
@@ -221,13 +224,13 @@ def _scores(model: Model) -> dict[str, Float[np.ndarray, " cell"]]:
         try:
             return model.run.scores.columns
         except StoreError:
-            pass  # the facts of the run report what is wrong with it
+            pass  # the facts of the run report the damage
     errors = model.diagnosis["errors"]
     return {"mse": errors.arrays["mse"]} if errors.computed else {}
 
 
 def layer_maps(diagnosis: Diagnosis, contents: Contents, pack: BlockPacker) -> list[dict[str, Any]]:
-    """Numbers (layer, cell), with what the page says about them and the part that they are of."""
+    """Maps of shape (layer, cell) with their descriptions and the parts that they belong to."""
     available = _available(diagnosis)
     return [
         {"part": name, "title": one.title, "factor": one.factor, "about": one.about, "limits": one.limits,
@@ -238,7 +241,7 @@ def layer_maps(diagnosis: Diagnosis, contents: Contents, pack: BlockPacker) -> l
 
 
 def part_tables(diagnosis: Diagnosis, contents: Contents) -> list[dict[str, Any]]:
-    """The tables that parts show, with the meaning of every column; the first rows of long ones."""
+    """The tables of the parts with the meaning of every column, truncated to `SHOWN_ROWS` rows."""
     found = []
     for name, content in contents.items():
         for table in content.tables:
@@ -251,5 +254,5 @@ def part_tables(diagnosis: Diagnosis, contents: Contents) -> list[dict[str, Any]
 
 
 def meaning_of(columns: Columns, column: str) -> str:
-    """The meaning of a column, also of one that belongs to a family such as `length_*`."""
+    """The meaning of a column. The column may belong to a family such as `length_*`."""
     return next((meaning for name, meaning in columns.items() if fnmatchcase(column, name)), "")

@@ -16,7 +16,7 @@ FACTS = ("steps", "stopped_early", "seconds", "finished", "device", "threads", "
 
 
 def facts_json(runs: Sequence[StoredRun], given: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """One record per run: name, configuration, facts and commands. `given` maps ids of runs to given names."""
+    """One record per run: name, configuration, facts and commands. `given` maps run ids to names given by the user."""
     made = distinct_names([told(run) for run in runs], [run.id for run in runs])
     names = [(given or {}).get(run.id, name) for run, name in zip(runs, made)]
     return [
@@ -43,9 +43,9 @@ def train_command(run: StoredRun) -> str:
 
 
 def overrides(config: RunConfig) -> list[str] | None:
-    """The key=value words in which a configuration differs from the defaults of its kinds.
+    """The key=value words that turn the defaults of the kinds into a configuration.
 
-    None if no words give exactly this configuration.
+    None if words cannot express this configuration.
     """
     wanted = _leaves(config.to_dict())
     plain = _leaves(RunConfig.parse([]).to_dict())
@@ -61,7 +61,7 @@ def overrides(config: RunConfig) -> list[str] | None:
 
 
 def _leaves(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration as group.key → value, including the nested groups of training (examples, loss, …)."""
+    """Map group.key to values, including the nested groups of training (examples, loss, …)."""
     found: dict[str, Any] = {}
     for key, value in flat(config).items():
         nested = key in ("training.examples", "training.loss", "training.optimizer")

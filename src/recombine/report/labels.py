@@ -1,4 +1,4 @@
-"""Names of runs: what they are, and how they differ from the others on the page."""
+"""Names of runs, composed of their kinds and of the settings in which the runs on a page differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from recombine.report.collect import Model
     from recombine.runs.stored import StoredRun
 
-SAID = ("decoder.kind", "decoder.depth", "decoder.width", "encoding.kind")  # contained in the first words of every name
+SAID = ("decoder.kind", "decoder.depth", "decoder.width", "encoding.kind")  # part of every name
 LONGEST = 90  # maximum characters of a name in a list
 
 
@@ -29,9 +29,8 @@ def names_of(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 def distinct_names(configs: Sequence[Mapping[str, Any]], runs: Sequence[str]) -> list[str]:
     """A name for each configuration, at most `LONGEST` long, with equal names only for equal configurations.
 
-    If so much differs that names would become sentences, configurations are named within groups of equal scene and
-    hold-out. Names that are still too long or ambiguous are replaced by the seed and the id of the first run in `runs`
-    with that configuration.
+    If names would become too long, configurations are named within groups of equal scene and hold-out. Names that are
+    still too long or ambiguous are replaced by the seed and the id of the first run in `runs` with that configuration.
     """
     keys = [json.dumps(config, sort_keys=True) for config in configs]
     first = {key: i for i, key in reversed(list(enumerate(keys)))}
@@ -53,7 +52,7 @@ def distinct_names(configs: Sequence[Mapping[str, Any]], runs: Sequence[str]) ->
 
 
 def under_given_names(made: Sequence[str], given: Sequence[str | None]) -> list[str]:
-    """Names of series. If exactly one name was given to members of a series, the series takes that name."""
+    """Names of series. If the user gave exactly one name to the members of a series, the series has that name."""
     known: dict[str, set[str]] = {}
     for name, own in zip(made, given):
         known.setdefault(name, set()).update([own] if own else [])
@@ -66,7 +65,7 @@ def _unclear(names: Iterable[str]) -> bool:
 
 
 def groups_of(configs: Sequence[Mapping[str, Any]], most: int = 12) -> list[str]:
-    """Names of groups of configurations: the finest division into at most `most` groups (the colours of a chart)."""
+    """The group of each configuration, from the finest division into at most `most` groups (the colours of a chart)."""
     heads = [flat(config) for config in configs]
     divisions = (
         lambda: names_of(configs),
@@ -102,12 +101,12 @@ def _said(key: str, value: Any) -> str:
         return " + ".join(value)
     if key == "training.examples" and isinstance(value, Mapping):
         return _sources(value)
-    word = f"{group} {word}" if group == "holdout" else word  # a bare "seed" is the seed of the run
+    word = f"{group} {word}" if group == "holdout" else word  # "seed" alone is the seed of the run
     return word if value is True else f"{word} {_plain(value)}"
 
 
 def _sources(examples: Mapping[str, Any]) -> str:
-    """The example sources in words, without the usual one: all cells."""
+    """The example sources in words, without the default source (all cells)."""
     named = [_source(name, given) for name, given in examples.items() if given is not None]
     return " + ".join(name for name in named if name != "cells")
 
@@ -121,7 +120,7 @@ def _source(name: str, given: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A setting in words, without brackets and quotes: a factor by its size, other settings by their contents."""
+    """A setting in words, without brackets and quotes. A factor is described by its size."""
     if isinstance(value, Mapping):
         if "size" in value and "kind" in value:
             return f"{value['kind']} {value['size']}"
@@ -132,13 +131,13 @@ def _plain(value: Any) -> str:
 
 
 def told(run: StoredRun) -> dict[str, Any]:
-    """The configuration from which a run is named: a saved custom model has the name it was saved under."""
+    """The configuration that a run is named by. For a saved custom model, it contains the name of the saved run."""
     config = run.config.to_dict()
     return {**config, "decoder": {"kind": run.name}} if run.name else config
 
 
 def name_runs(models: Iterable[Model]) -> None:
-    """Name every model that has no name, and make equal names distinct."""
+    """Give every unnamed model a name, and make equal names distinct."""
     models = list(models)
     of_runs = [(model, model.run) for model in models if model.run is not None]
     names = distinct_names([told(run) for _, run in of_runs], [run.id for _, run in of_runs])

@@ -16,7 +16,7 @@ HEIGHT = 900
 
 @dataclass(frozen=True)
 class Explorer:
-    """Displays itself in Jupyter. `html` is the whole page."""
+    """An explorer that Jupyter displays. `html` is the complete page."""
 
     page: Page
     height: int = HEIGHT
@@ -26,7 +26,7 @@ class Explorer:
         return self.page.html
 
     def _repr_html_(self) -> str:
-        """A frame that may run its own script and nothing else: it has no access to the notebook or the network."""
+        """A sandboxed frame that can run its own script but cannot access the notebook or the network."""
         return (
             f'<iframe sandbox="allow-scripts allow-downloads" title="recombine explorer" srcdoc="{escape(self.html)}" '
             f'style="width:100%;height:{int(self.height)}px;border:0"></iframe>'
@@ -45,8 +45,8 @@ def explore(
     """Explore the factor plane of one or more diagnosed models in a notebook.
 
     Args:
-        *diagnoses: Diagnoses, or one mapping of names to them.
-        units: Units per layer in the unit browser; 64 by default.
+        *diagnoses: Diagnoses, or one mapping from names to diagnoses.
+        units: Maximum number of units per layer in the unit browser; 64 by default.
         kernel: Whether to show Gram matrices.
         height: Height of the frame in pixels.
 

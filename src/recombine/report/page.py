@@ -1,4 +1,4 @@
-"""The page: everything collected, as one HTML file that makes no network requests."""
+"""Builds the page: one HTML file with the collected results that makes no network requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from recombine.report.verdicts import verdicts_over_seeds
 MODELS = 5
 TRUSTED = "recombine"  # name of the script's Trusted Types policy
 MAX_MB = 20.0
-TRAINED = "#f3efe4"  # colour of trained cells where unseen ones are coloured by their class
+TRAINED = "#f3efe4"  # colour of trained cells in maps that colour unseen cells by class
 MAPS = {"magma": "magma", "viridis": "viridis", "cividis": "cividis", "difference": "RdBu_r", "grey": "gray"}
 SHARED = (
     "base",
@@ -44,7 +44,7 @@ SHARED = (
     "memories",
     "tables",
 )  # used by panels
-LIBRARIES = (("d3.min.js", "LICENSE-d3"), ("plot.umd.min.js", "LICENSE-plot"))  # what draws the charts
+LIBRARIES = (("d3.min.js", "LICENSE-d3"), ("plot.umd.min.js", "LICENSE-plot"))  # draw the charts
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ CONTRADICTIONS = (ValueError, TypeError, LookupError, AttributeError, Arithmetic
 
 
 def build(collected: Collected, **options: Any) -> Page:
-    """The page of what was collected; `options` are those of `_built`.
+    """Build the page from collected results. `options` are those of `_built`.
 
-    Files of a diagnosis may each agree with their digest and yet not fit together. Nothing checks every array against
-    every other one: a model whose page cannot be built is left out, and a note says why.
+    Files of a diagnosis can match their digests and still be inconsistent with each other. If the page of a model
+    cannot be built, the model is left out and a note gives the reason.
     """
     try:
         return _built(collected, **options)
@@ -96,15 +96,15 @@ def _built(
     figures: bool = True,
     embedded: bool = False,
 ) -> Page:
-    """Build the page from what was collected.
+    """Build the page from collected results.
 
     Args:
-        collected: See `recombine.report.collect`.
-        models: Largest number of models from stores in the explorer; models named by the user are always shown.
-        units: Units per layer; 64 by default.
-        kernel: Show Gram matrices.
-        figures: Show figures of claims.
-        embedded: Only the explorer and the kernel view, for a notebook.
+        collected: The results. See `recombine.report.collect`.
+        models: Maximum number of models from stores in the explorer. Models named by the user are always shown.
+        units: Maximum number of units per layer; 64 by default.
+        kernel: Whether to show Gram matrices.
+        figures: Whether to show the figures of claims.
+        embedded: Whether to show only the explorer and the kernel view, for a notebook.
     """
     blobs = Blobs()
     chosen, left_out = _choose(collected.models, models)
@@ -149,8 +149,8 @@ def write_report(collected: Collected, path: Path, *, max_mb: float = MAX_MB, **
     """Build the page and write it. `options` are those of `build`.
 
     Raises:
-        InputError: If it would be larger than `max_mb`. The message lists the sizes of its blocks and what to drop, and
-            nothing is written.
+        InputError: If the page would be larger than `max_mb` megabytes. The message lists the sizes of its blocks and
+            options that reduce them. Nothing is written.
         StoreError: If the file cannot be written.
     """
     check_target(path)
@@ -162,7 +162,7 @@ def write_report(collected: Collected, path: Path, *, max_mb: float = MAX_MB, **
 
 
 def check_target(path: Path) -> None:
-    """Raise if the file cannot be written, before any long computation."""
+    """Raise if the file cannot be written. Called before any long computation."""
     if path.is_dir():
         raise InputError(f"{path} is a folder. Give the name of an HTML file, for example -o {path / 'report.html'}.")
     above = next(folder for folder in (path.parent, *path.parent.absolute().parents) if folder.exists())
@@ -187,7 +187,7 @@ def _too_large(page: Page, max_mb: float) -> str:
 
 
 def _choose(models: Sequence[Model], most: int) -> tuple[list[Model], list[str]]:
-    """The requested models and, up to `most`, the others: one seed of every configuration before further seeds."""
+    """The requested models and up to `most` others. One seed of every configuration comes before further seeds."""
     asked = [model for model in models if model.asked]
     others = [model for model in models if not model.asked]
     kinds: dict[str, int] = {}
@@ -208,7 +208,7 @@ def _choose(models: Sequence[Model], most: int) -> tuple[list[Model], list[str]]
 
 
 def _titled(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Groups that differ only in their truth or in their held-out cells are distinguished by their models."""
+    """Add model names to the titles of groups that differ only in their truth or held-out cells."""
     titles = [group["title"] for group in groups]
     for group in groups:
         if titles.count(group["title"]) > 1:
@@ -238,7 +238,7 @@ def _footer(groups: Sequence[Group]) -> list[str]:
 
 @cache
 def _colour_maps() -> dict[str, str]:
-    """256 colours each, six hexadecimal digits per colour."""
+    """Colour maps of 256 colours, with six hexadecimal digits per colour."""
     from matplotlib import colormaps
 
     levels = np.arange(256) / 255
@@ -258,13 +258,13 @@ def _libraries() -> bytes:
 
 
 def _escaped(content: Any) -> str:
-    """JSON that is safe inside a script element, whatever names it contains."""
+    """JSON that is safe inside a script element, regardless of its content."""
     text = json.dumps(json_able(content), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def script() -> str:
-    """The page's script: its files joined in a separate scope.
+    """The script of the page: its files, concatenated in a separate scope.
 
     Every file in `panels` adds a panel, in the order of the file names.
     """
@@ -276,10 +276,10 @@ def script() -> str:
 
 
 def policy(scripts: Sequence[str]) -> str:
-    """The page's Content-Security-Policy: only these scripts, no requests, no frames, no forms.
+    """The Content-Security-Policy of the page. It allows only these scripts, and no requests, frames or forms.
 
-    Trusted Types prevent even these scripts from turning text into markup or code; the one exception is the chart
-    library in `charts.js`. A policy inside the page cannot forbid links or `sandbox` the page, so the page has no
+    Trusted Types prevent these scripts from converting text to markup or code. The only exception is the chart library,
+    which `60_charts.js` runs. A policy inside the page cannot forbid links or `sandbox` the page, so the page has no
     external links.
     """
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]

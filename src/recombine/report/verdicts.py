@@ -10,7 +10,7 @@ from recombine.report.collect import Model
 
 
 def verdicts_over_seeds(models: Sequence[Model]) -> Iterator[tuple[str, Verdict]]:
-    """The name of a configuration's first run and the verdict over all its runs, if there are several."""
+    """Yield the name of the first run of a configuration and the verdict over its runs, if there are several runs."""
     groups: dict[str, list[Model]] = {}
     for model in models:
         if model.run is not None:
@@ -20,4 +20,4 @@ def verdicts_over_seeds(models: Sequence[Model]) -> Iterator[tuple[str, Verdict]
             try:
                 yield same[0].name, verdict_over([model.diagnosis for model in same])
             except InputError:
-                continue  # different thresholds, so there is no common verdict
+                continue  # the runs used different thresholds, so there is no common verdict

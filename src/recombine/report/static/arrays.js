@@ -1,8 +1,8 @@
-// Arrays: quantized codes, compressed and written as text (see report/arrays.py), read when they are needed.
+// Arrays: quantized codes, compressed and encoded as text (see report/arrays.py). They are decoded on demand.
 const unpacked = new Map();
 const parsed = new Promise((done) => {
   addEventListener("DOMContentLoaded", done);
-}); // the texts come after this script
+}); // the encoded texts follow this script in the page
 
 async function bytesOf(name) {
   if (!unpacked.has(name)) unpacked.set(name, inflate(name));
@@ -32,7 +32,7 @@ class Numbers {
     if (!Array.isArray(about.low)) this.table = this.readings(about.low, about.high);
   }
 
-  // What each code means.
+  // The number that each code stands for.
   readings(low, high) {
     const table = new Float64Array(this.none + 1).fill(NaN);
     for (let code = 0; code < this.none; code++) {
@@ -47,7 +47,7 @@ class Numbers {
     return this.table[this.codes[index]];
   }
 
-  // Some consecutive numbers: entry `row` of the first axis.
+  // The numbers of entry `row` of the first axis.
   row(row) {
     const size = this.codes.length / this.shape[0];
     const table = this.table || this.readings(this.about.low[row], this.about.high[row]);
@@ -66,12 +66,12 @@ class Numbers {
   }
 }
 
-// An array by what the data says about it; throws with a reason if it cannot be read.
+// Loads the array of a description. Throws an error with the reason if it cannot be read.
 async function load(about) {
   return new Numbers(about, await bytesOf(about.blob));
 }
 
-// Whole numbers as they are.
+// Loads an array of integers.
 async function loadIntegers(about) {
   const bytes = await bytesOf(about.blob);
   if (bytes.length !== 4 * about.shape.reduce((a, b) => a * b, 1)) throw new Error("its data is damaged");

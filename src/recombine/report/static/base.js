@@ -1,6 +1,6 @@
-// Small helpers. Text from the data reaches the page by text nodes alone, never as markup.
+// Helpers. Text from the data is inserted only as text nodes, never as markup.
 
-// The panels of the page in their order: every script in `panels` adds one, with the section it makes for the navigation.
+// The panels of the page in order. Every script in `panels` adds one, with its section in the navigation.
 const PANELS = [];
 const SVG = "http://www.w3.org/2000/svg";
 const byId = (id) => document.getElementById(id);
@@ -37,7 +37,7 @@ function later(act, milliseconds) {
   };
 }
 
-// A panel with a title; `save` gives it buttons that write it as a picture.
+// A panel with a title. `save` adds buttons that save it as an image.
 function card(title, { save = true, note = "" } = {}) {
   const body = el("div", { class: "body" });
   const root = el(
@@ -59,7 +59,7 @@ function choice(label, options, value, change) {
   return { root: el("label", {}, label, select) };
 }
 
-// New content for a box whose user may be in it: the control that had the focus has it again.
+// Replaces the content of a box. The control that had the focus gets it back.
 function refill(box, ...children) {
   const label = box.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
   box.replaceChildren(...children);

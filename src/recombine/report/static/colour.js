@@ -1,4 +1,4 @@
-// Colour maps (from matplotlib, safe for the colour-blind) and painting of arrays, first row at the bottom or at the top.
+// Colour maps (from matplotlib, safe for the colour-blind), and drawing of arrays with the first row at the bottom or top.
 const MAPS = {};
 const NOTHING = 0x60808080;
 
@@ -17,7 +17,7 @@ function colourMap(name) {
 const classColour = (i) => DATA.colours.classes[i % DATA.colours.classes.length];
 const colourOf = (i) => DATA.colours.series[i % DATA.colours.series.length];
 
-// A colour #rrggbb as a pixel of a canvas.
+// Converts a colour #rrggbb to a pixel of a canvas.
 function asPixel(colour) {
   const value = parseInt(colour.slice(1), 16);
   return ((255 << 24) | ((value & 255) << 16) | (value & 0xff00) | (value >> 16)) >>> 0;
@@ -25,7 +25,7 @@ function asPixel(colour) {
 
 const classMap = (count) => Uint32Array.from({ length: count }, (_, i) => asPixel(classColour(i)));
 
-// The colour of a share 0 … 1 of a map.
+// The colour at a position from 0 to 1 of a colour map.
 function shade(map, share) {
   return Number.isNaN(share) ? NOTHING : map[Math.round(clamp(share, 0, 1) * (map.length - 1))];
 }
@@ -45,7 +45,7 @@ function paint(canvas, width, height, colourAt, upsideDown = true) {
   context.putImageData(picture, 0, 0);
 }
 
-// A colour bar with its ends written beside it.
+// A colour bar with the values of its ends.
 function colourBar(mapName, low, high) {
   const canvas = el("canvas", { "aria-hidden": "true" });
   const map = colourMap(mapName);

@@ -1,4 +1,4 @@
-// Puts the page together: panels first, so that nothing moves later, then the arrays as they are unpacked.
+// Builds the page: first the panels, so that the layout does not shift, then the arrays as they are decoded.
 async function loadGroup(group) {
   if (group.loading) return group.loading;
   group.loading = Promise.all([
@@ -17,7 +17,7 @@ async function loadGroup(group) {
   return group;
 }
 
-// Numbers that belong to a group or a model, under a name or with the entry that tells of them.
+// Loads the numbers of a group or a model and stores them under a name or in the entry that describes them.
 async function loadInto(owner, place, about, part) {
   if (!about) return;
   try {
@@ -71,7 +71,7 @@ function buildNav() {
           href: `#${id}`,
           on: {
             click: (event) => {
-              event.preventDefault(); // the fragment belongs to the picked cell
+              event.preventDefault(); // the fragment encodes the selected cell
               byId(id).scrollIntoView();
               byId(id).querySelector("h2")?.setAttribute("tabindex", "-1");
               byId(id).querySelector("h2")?.focus({ preventScroll: true });
@@ -115,12 +115,12 @@ function start() {
   buildTheme();
   document.body.classList.toggle("only-explorer", DATA.embedded);
   byId("footer").append(...DATA.footer.map((text) => el("p", {}, text)));
-  byId("copy-link").hidden = DATA.embedded; // a notebook's frame has no address
+  byId("copy-link").hidden = DATA.embedded; // a frame in a notebook has no address
   byId("copy-link").addEventListener("click", (event) =>
     copy(location.href.split("#")[0] + linkText(), event.currentTarget),
   );
   readLink(given);
-  if (DATA.groups.length) changed("all"); // everything in its place, still empty
+  if (DATA.groups.length) changed("all"); // lay out the panels, which are still empty
   addEventListener("hashchange", () => {
     if (readLink(location.hash)) showGroup();
     if (new URLSearchParams(location.hash.slice(1)).has("run")) openRun(state.run);

@@ -1,4 +1,4 @@
-// Memories: the trained outputs whose weighted sum comes closest to an unseen output, with their weights and pictures.
+// Memories: the training outputs whose weighted sum is closest to an unseen output, with their weights and images.
 const MOST_MEMORIES = 6;
 
 async function loadMemories(model) {
@@ -14,8 +14,8 @@ async function loadMemories(model) {
   }
 }
 
-// What an unseen output is: its class in words, the share that its best sum explains, and the sum's parts, the heaviest
-// first. Null for other cells and for those that were not examined.
+// Describes an unseen output: its class in words, the share explained by its best sum, and the parts of the sum, largest
+// weight first. Null for other cells and for cells that were not analysed.
 function memoriesOf(group, model, cell) {
   const found = model.loaded.memories;
   const row = found?.rows.get(cell);
@@ -30,7 +30,7 @@ function memoriesOf(group, model, cell) {
   return { words: words[word[row]], explained: explained[row], parts };
 }
 
-// The mean of a model's trained outputs.
+// The mean of a model's training outputs.
 function trainedMean(group, model) {
   if (model.loaded.mean) return model.loaded.mean;
   const outputs = model.loaded.output;
@@ -46,8 +46,8 @@ function trainedMean(group, model) {
   return model.loaded.mean;
 }
 
-// The sum of the parts, with as much of the mean trained output and, unless outputs are small, of a constant as brings it
-// closest to the output.
+// The sum of the parts, plus multiples of the mean training output and, unless outputs are small, of a constant. The
+// multiples minimize the distance to the output.
 function bestSum(group, model, output, parts) {
   const outputs = model.loaded.output;
   const total = new Float64Array(output.length);
@@ -73,7 +73,7 @@ function bestSum(group, model, output, parts) {
   return total;
 }
 
-// The panel: class, output, best sum, and the memories it is made of.
+// The panel: class, output, best sum, and the memories in the sum.
 function memoriesPanel() {
   const panel = card("Memories");
   panel.root.id = "memories";
@@ -97,7 +97,7 @@ function memoriesPanel() {
     return absent || (model.panels.superposition?.memories ? "This combination is not in the sample that was analysed." : "The diagnosis files contain no memories.");
   }
 
-  // Draws the panel of a model for the picked cell; returns the memories for the plane.
+  // Draws the panel of a model for the selected cell. Returns the memories to mark in the plane.
   function draw(group, model) {
     const cell = cellOf(group, state.at);
     const found = model.loaded.output && memoriesOf(group, model, cell);

@@ -1,11 +1,11 @@
-// Pictures of one cell: truth, output, difference, superposition. An output is a grey image (cell, row, column), a coloured
-// one (cell, row, column, channel) or a vector (cell, entry).
+// Images of one cell: truth, output, difference, superposition. Outputs are grey images (cell, row, column), coloured
+// images (cell, row, column, channel) or vectors (cell, entry).
 const VECTOR = { width: 320, height: 200, bars: 40, axis: "#80808080" };
 
-// How pictures are shown, as in the project's figures (core/images.py).
+// How images are displayed, as in the project's figures (core/images.py).
 const scaleOf = (group) => ({ ...group.tone, upsideDown: group.row_0 !== "top" });
 
-// Width and height of an output's picture.
+// Width and height of the image of an output.
 const sidesOf = (shape) => (shape.length < 3 ? [VECTOR.width, VECTOR.height] : [shape[2], shape[1]]);
 
 function pictureOf(numbers, cell) {
@@ -14,7 +14,7 @@ function pictureOf(numbers, cell) {
   return numbers.shape.length < 3 ? { vector: true, values } : { width, height, channels: channels ?? 1, values };
 }
 
-// A share 0 … 1 of red, green, blue and, if given, of opacity, as a pixel.
+// Converts red, green, blue and optionally opacity, each from 0 to 1, to a pixel.
 function pixelOf(shares) {
   if (shares.some(Number.isNaN)) return NOTHING;
   const [red, green, blue, alpha = 255] = shares.map((share) => Math.round(255 * clamp(share, 0, 1)));
@@ -35,7 +35,7 @@ function paintPicture(canvas, picture, scale) {
   paint(canvas, picture.width, picture.height, colourAt, scale.upsideDown);
 }
 
-// Red and blue for more and less; a coloured image's channels apart, around grey.
+// Draws a difference: red where the output is larger, blue where it is smaller. Coloured images show each channel around grey.
 function paintDifference(canvas, picture, truth, scale) {
   const span = scale.high - scale.low;
   const differences = picture.values.map((value, i) => (value - truth.values[i]) / span);
@@ -50,7 +50,7 @@ function paintDifference(canvas, picture, truth, scale) {
   paint(canvas, picture.width, picture.height, colourAt, scale.upsideDown);
 }
 
-// Bars from 0, or a line where there are many entries.
+// Draws a vector as bars from 0, or as a line if it has many entries.
 function paintVector(canvas, values, low, high) {
   const { width, height, bars, axis } = VECTOR;
   const colour = colourOf(0);
@@ -76,8 +76,8 @@ function paintVector(canvas, values, low, high) {
   context.stroke();
 }
 
-// S for a cell: on the input side the sum over factors of the output for this value beside the others' mean codes, on
-// the output side the mean of the model's outputs for all trained cells that share a value with it.
+// The superposition S for a cell. On the input side, it is the sum over factors of the output for this value with the
+// mean codes of the other factors. On the output side, it is the mean output of the training cells that share a value.
 function superpose(group, model, at, side) {
   return side === 0 ? fromMeanCodes(group, model, at) : fromOutputs(group, model, at);
 }
@@ -105,7 +105,7 @@ function fromOutputs(group, model, at) {
   return count ? total.map((value) => value / count) : null;
 }
 
-// Cosine of output and superposition, and the scale that brings them closest. Entries without a number do not count.
+// Cosine of output and superposition, and the scale that minimizes their distance. Missing entries are ignored.
 function compare(output, sum) {
   let both = 0;
   let own = 0;

@@ -1,4 +1,4 @@
-// The plane of two factors: which cells it shows, how it is drawn, and picking a cell in it.
+// The plane of two factors: its cells, its drawing, and the selection of a cell.
 function strides(group) {
   const out = group.factors.map(() => 1);
   for (let i = out.length - 2; i >= 0; i--) out[i] = out[i + 1] * group.factors[i + 1].size;
@@ -7,7 +7,7 @@ function strides(group) {
 
 const cellOf = (group, at) => strides(group).reduce((sum, stride, i) => sum + stride * at[i], 0);
 
-// Width, height and the cell of each pixel, first row at the bottom.
+// Width, height and the cell of each pixel, with the first row at the bottom.
 function slice(group) {
   const [a, b] = state.axes;
   const step = strides(group);
@@ -43,7 +43,7 @@ function hatchPath({ width, height, cells }, gone) {
   return path;
 }
 
-// The border between trained and held-out cells of a slice, as an SVG path; y points down there.
+// The border between trained and held-out cells of a slice, as an SVG path with y pointing down.
 function outlinePath({ width, height, cells }, held) {
   if (!held) return "";
   const inside = (x, y) => x >= 0 && y >= 0 && x < width && y < height && held.at(cells[y * width + x]) > 0.5;
@@ -57,12 +57,12 @@ function outlinePath({ width, height, cells }, held) {
   return path;
 }
 
-// The shape of a box before anything is drawn in it, so that nothing moves later.
+// Sets the shape of a box before anything is drawn in it, so that the layout does not shift.
 const keepRatio = (box, width, height) => box.style.setProperty("--ratio", String(clamp(width / height, 0.5, 8)));
 
-const INSET = 4; // pixels between the border of the picked cell and its marker
+const INSET = 4; // pixels between the border of the selected cell and its marker
 
-// A map over the plane: canvas for the colours, SVG for outline and picked cell. Picks where `pick` is given.
+// A map over the plane: a canvas for the colours, SVG for the outline and the selected cell. `pick` enables selection.
 function makeMap(label, { pick = false } = {}) {
   const canvas = el("canvas", { "aria-hidden": "true" });
   const outlines = [svg("path", { class: "outline-under" }), svg("path", { class: "outline" })];
@@ -105,7 +105,7 @@ function makeMap(label, { pick = false } = {}) {
     for (const marker of markers) fill(marker, box, []);
   }
 
-  // Circles on some cells, larger where the weight is; dashed where the cell lies in another slice.
+  // Circles on the given cells, larger for larger weights, and dashed if the cell lies in another slice.
   function mark(parts) {
     const group = theGroup();
     const { height, cells } = slice(group);
@@ -129,9 +129,9 @@ function makeMap(label, { pick = false } = {}) {
   return { root, canvas, draw, frame, mark };
 }
 
-// Hovering shows what is under the pointer, clicking, tapping or dragging keeps it, leaving goes back to what was kept.
-// `here(event)` is what is under the pointer, `now()` what is shown, `go(what)` shows it. Returns a function that keeps
-// what is shown now, for keys pressed while hovering.
+// Hovering previews the item under the pointer. Clicking, tapping or dragging selects it. Leaving restores the selection.
+// `here(event)` returns the item under the pointer, `now()` the item that is shown, and `go(item)` shows an item. Returns
+// a function that selects the item that is shown, for keys pressed while hovering.
 function followPointer(root, here, now, go) {
   let kept = null;
   root.addEventListener("pointerdown", (event) => {
@@ -154,8 +154,8 @@ function followPointer(root, here, now, go) {
   };
 }
 
-// Picks a cell by pointer or arrow keys. Only positions on the two axes shown are kept and gone back to: the others belong
-// to the sliders.
+// Selects a cell by pointer or arrow keys. Only positions on the two axes shown are selected and restored. The sliders set
+// the others.
 function addPicking(root) {
   const here = (event) => {
     const group = theGroup();
@@ -185,7 +185,7 @@ function addPicking(root) {
   });
 }
 
-// The picked cell with other positions on the two axes; cyclic factors go round, others end.
+// The selected cell with other positions on the two axes. Cyclic factors wrap around; others stop at their ends.
 function moved(group, x, y) {
   const at = state.at.slice();
   state.axes.forEach((axis, i) => {
@@ -206,7 +206,7 @@ const placeText = (group, at) =>
   group.factors.map((factor, i) => `${factor.name} = ${valueOf(factor, at[i])}`).join(", ");
 const positions = (group, cell) => strides(group).map((stride, i) => Math.floor(cell / stride) % group.factors[i].size);
 
-// Ticks and names along the sides of a map: every value where there is room, otherwise five.
+// Ticks and labels along the sides of a map: every value if there is room, otherwise five.
 const MOST_TICKS = 10;
 const MOST_LETTERS = 40; // along the lower side
 function axes() {

@@ -1,4 +1,4 @@
-// Saving a panel as a picture: its canvases, drawings and marked texts at their places, without the page around them.
+// Saves a panel as an image: its canvases, SVG drawings and marked texts at their positions, without the rest of the page.
 function saveButtons(rootOf, title) {
   const button = (kind, act) =>
     el("button", { type: "button", "aria-label": `Save ${title} as ${kind}`, on: { click: act } }, kind);
@@ -25,7 +25,7 @@ const fileName = (title, ending) =>
     .replace(/^-|-$/g, "")
     .slice(0, 60)}.${ending}`;
 
-// What a panel shows: canvases, outer SVG elements and texts, with their boxes relative to the panel.
+// The content of a panel: canvases, outer SVG elements and texts, with their boxes relative to the panel.
 function contents(root) {
   const frame = root.getBoundingClientRect();
   const place = (node) => {
@@ -79,7 +79,7 @@ function savePng(root, title) {
   canvas.toBlob((file) => download(file, fileName(title, "png")), "image/png");
 }
 
-// The lines into which the browser broke a text, with the middle of their left end.
+// The lines of a text as wrapped by the browser, with the middle of their left end.
 function lines(node) {
   const out = [];
   const range = document.createRange();
@@ -103,7 +103,7 @@ function textNodes(node) {
   return out;
 }
 
-// SVG shapes on a canvas, without an image in between, which the page's policy would not load.
+// Draws SVG shapes directly on a canvas, because the page's policy does not allow loading them as an image.
 function drawSvg(context, root, frame, zoom) {
   for (const node of root.querySelectorAll("path, line, rect, circle, text")) {
     const style = getComputedStyle(node);
@@ -182,7 +182,7 @@ const KEPT = [
 
 function saveSvg(root, title) {
   const { width, height, frame, canvases, drawings, texts } = contents(root);
-  const apart = document.implementation.createDocument(SVG, "svg"); // where nothing is loaded, which the policy forbids
+  const apart = document.implementation.createDocument(SVG, "svg"); // loads nothing, because the policy forbids it
   const make = (tag, attributes, ...children) => fill(apart.createElementNS(SVG, tag), attributes, children);
   const out = fill(apart.documentElement, { width, height, viewBox: `0 0 ${width} ${height}` }, [
     make("rect", { width, height, fill: background(root) }),

@@ -1,4 +1,4 @@
-// What is picked. The URL's fragment holds it, so that a link opens the same cell and layer.
+// The selection. It is stored in the URL fragment, so that a link opens the same cell and layer.
 const state = {
   group: 0,
   at: [],
@@ -19,7 +19,7 @@ const state = {
 };
 const listeners = [];
 
-// `act(what)` is called after changes; what is one of cell, slice, metric, layer, models, unit, kernel, pair or all.
+// `act(what)` is called after changes. `what` is one of cell, slice, metric, layer, models, unit, kernel, pair or all.
 const onChange = (act) => listeners.push(act);
 
 function changed(what) {
@@ -31,7 +31,7 @@ const writeLink = later(() => {
   try {
     history.replaceState(null, "", linkText());
   } catch {
-    // inside a notebook's frame there is no address to write to
+    // a frame in a notebook has no address to write to
   }
 }, 120);
 
@@ -57,7 +57,7 @@ function linkText() {
   return "#" + new URLSearchParams(words).toString();
 }
 
-// Read a fragment; whatever does not fit is left as it was or put within bounds.
+// Reads a fragment. Invalid entries are ignored or clipped to their bounds.
 function readLink(text) {
   const words = new URLSearchParams(text.replace(/^#/, ""));
   const whole = (key, high, low = 0) => {
@@ -104,11 +104,11 @@ function readLink(text) {
 }
 
 const theGroup = () => DATA.groups[state.group];
-// The names of all landscapes that some model of the group has.
+// The names of all landscapes of the models in the group.
 const metricsOf = (group) => [...new Set(group.models.flatMap((model) => Object.keys(model.landscapes)))];
 const depth = (group) => Math.max(1, ...group.models.map((model) => model.layers.length));
 
-// Start values of a group: the middle of the hold-out, the last layer but one.
+// Initial selection of a group: the middle of the hold-out and the last hidden layer.
 function chooseGroup(index) {
   const group = DATA.groups[index];
   state.group = index;
@@ -133,7 +133,7 @@ function startCell(group) {
   return group.start.slice();
 }
 
-// A model's layer at the slider's position: models of different depth share the first and the last.
+// The layer of a model at the slider's position. Models of different depths share the first and the last position.
 function layerOf(model) {
   const steps = depth(theGroup()) - 1;
   return steps ? Math.round((state.layer / steps) * (model.layers.length - 1)) : 0;

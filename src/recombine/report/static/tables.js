@@ -1,4 +1,4 @@
-// A table that unfolds: its columns, with what they mean where that is known, and its first rows.
+// A collapsible table: its columns, with their meaning if it is known, and its first rows.
 function foldedTable(table) {
   const head = el(
     "tr",

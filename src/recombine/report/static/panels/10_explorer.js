@@ -1,10 +1,10 @@
-// The explorer: pick a cell of the factor plane and see the truth, what each model makes of it, and why.
+// The explorer: select a cell of the factor plane to see the truth, the output of each model, and what explains it.
 const SIDES = (group) => [
   `outputs for mean codes: ${sumText(group)}`,
   "mean of the model's outputs for trained combinations that share a value",
 ];
 
-// D(x, ȳ) + D(x̄, y) for these factors; in words where their names are longer than a letter.
+// D(x, ȳ) + D(x̄, y) for the factors of a group, in words if their names are longer than one letter.
 function sumText(group) {
   const names = group.factors.map((factor) => factor.name);
   if (names.some((name) => name.length > 1)) return "sum over factors of D(value, mean of the others)";
@@ -169,7 +169,7 @@ function buildExplorer(main) {
     sides.draw(group);
   }
 
-  // Rows: output, difference, superposition; columns: truth or legend, then the models.
+  // Rows are output, difference and superposition. Columns are truth or legend, then the models.
   function buildGrid() {
     const group = theGroup();
     const shown = shownModels(group);
@@ -313,11 +313,11 @@ function buildExplorer(main) {
     if (["all", "models", "metric"].includes(what)) buildGrid();
     if (["all", "slice", "metric"].includes(what)) drawPlane();
     else if (what === "cell") plane.frame();
-    if (["all", "models", "cell", "slice", "metric"].includes(what)) drawCell(); // after the plane: marks lie on it
+    if (["all", "models", "cell", "slice", "metric"].includes(what)) drawCell(); // after the plane, because it marks cells there
   });
 }
 
-// What the colours of a difference mean.
+// The meaning of the colours of a difference.
 function differenceKey(about) {
   if (about?.shape.length === 3) return colourBar("difference", "−", "+");
   const text = about?.shape.length === 4 ? "each colour separately; grey where they agree" : "above or below 0";
@@ -328,7 +328,7 @@ const STATES = { id: "trained on", ood: "never trained on", unavailable: "unavai
 const TAGS = { id: "seen", ood: "held", unavailable: "gone" };
 const landscapeNames = (group) =>
   metricsOf(group).map((name) => group.models.find((model) => model.landscapes[name]).landscapes[name].label);
-// The score of a cell in words; empty for classes, which the caption tells anyway.
+// The score of a cell in words; empty for classes, which the caption already states.
 function scoreText(model, metric, cell) {
   const entry = model.landscapes[metric];
   const score = entry?.numbers?.at(cell);
@@ -336,7 +336,7 @@ function scoreText(model, metric, cell) {
   return `${entry.short} ${number(score, 2)}`;
 }
 
-// The classes that occur in some model of the group, with how often they do in this one.
+// The classes that occur in any model of the group, with their counts in this model.
 function classKey(group, model, name) {
   const counted = (one) => {
     const counts = new Map();
@@ -398,7 +398,7 @@ function modelHead(model) {
 const shownModels = (group) => group.models.filter((_, i) => !state.hidden.has(i));
 const lacking = (model, part) => model.missing[part] || model.loaded.failed[part] || "";
 
-// Draw into a figure's canvas, or say why there is nothing to draw. Before the arrays are there its place is kept.
+// Draws into the canvas of a figure, or states why there is nothing to draw. Space is reserved until the arrays are loaded.
 function show(place, held, content, reason, draw) {
   place.root.classList.toggle("held", held);
   if (content) {

@@ -1,8 +1,8 @@
-// Layer by layer: the maps that the parts of the diagnoses have for every layer, such as how a model stretches the plane,
-// keeps the factors apart, and where linear probes fail. Maps of the same kind for several factors share a row.
+// Maps by layer from the parts of the diagnoses, such as volume element, factorization and errors of linear probes.
+// Maps of the same kind for several factors share a row.
 const MAP_COLOURS = ["viridis", "cividis", "magma"];
 
-// Rows of maps: those of one title, one for each factor or a single one.
+// Rows of maps. A row contains the maps of one title: one for each factor, or a single one.
 function mapRows(group) {
   const rows = new Map();
   for (const model of group.models) {
@@ -102,7 +102,7 @@ function buildLayers() {
     );
   }
 
-  // The ends of a map's colours: over all layers of all models shown, so that growth with depth can be seen.
+  // The limits of a colour scale over all layers of all models shown, so that growth with depth is visible.
   function rangeOf(kind, models, plane, total) {
     if (kind.limits) return kind.limits;
     const found = models.flatMap((model) => {
@@ -111,7 +111,7 @@ function buildLayers() {
       return numbers ? [...layers].map((layer) => Float64Array.from(plane.cells, at(numbers, layer, total))) : [];
     });
     if (!kind.leastSteps) return limits(found);
-    return limits([...found, [0, kind.leastSteps * Math.abs(theGroup().factors[state.probe].step)]]); // less is rounding
+    return limits([...found, [0, kind.leastSteps * Math.abs(theGroup().factors[state.probe].step)]]); // smaller values are rounding errors
   }
 
   function draw() {
@@ -155,7 +155,7 @@ function buildLayers() {
     mark();
   }
 
-  // The picked cell's numbers.
+  // The numbers of the selected cell.
   function mark() {
     const group = theGroup();
     const cell = cellOf(group, state.at);

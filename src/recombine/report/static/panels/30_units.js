@@ -1,4 +1,4 @@
-// Single units: the tuning of a unit over the plane, with its means along each axis.
+// Single units: the tuning of a unit over the plane, and its means along each axis.
 const SORTS = [
   ["number", null],
   ["variance", "variance"],
@@ -87,7 +87,7 @@ function buildUnits() {
     } catch (error) {
       reason = `The units cannot be shown: ${error.message}.`;
     }
-    if (model !== theGroup().models[state.unitModel] || layer !== model.layers[layerOf(model)]) return; // moved on meanwhile
+    if (model !== theGroup().models[state.unitModel] || layer !== model.layers[layerOf(model)]) return; // the selection has changed
     view.hidden = !maps;
     missing.replaceChildren(...(maps ? [] : [gap(reason)]));
     if (!maps) return;
@@ -96,7 +96,7 @@ function buildUnits() {
     draw();
   }
 
-  // Which units there are and in which order, known before their maps are unpacked.
+  // The units and their order, which are known before their maps are decoded.
   function arrange(units, layer) {
     const key = SORTS[state.sort][1];
     order.units = units;
@@ -172,7 +172,7 @@ function buildUnits() {
     name();
   }
 
-  // One stop for the Tab key; arrow keys go from unit to unit.
+  // A single tab stop. Arrow keys move between units.
   thumbs.addEventListener("keydown", (event) => {
     const here = [...thumbs.children].indexOf(event.target.closest("button"));
     const columns = getComputedStyle(thumbs).gridTemplateColumns.split(" ").length;
@@ -201,7 +201,7 @@ function buildUnits() {
     title.textContent = `unit ${u.unit[i]}: ${number(order.values[cellOf(theGroup(), state.at)])} here · stripe ${number(u.stripe[i], 2)} · bump ${number(u.bump[i], 2)}`;
   }
 
-  // The mean over all other factors, along one of them.
+  // The mean over all other factors, as a curve along one factor.
   function drawMean(node, axis, size, low, high, upward) {
     const group = theGroup();
     const step = strides(group)[axis];

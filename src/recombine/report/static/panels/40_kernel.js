@@ -1,4 +1,4 @@
-// The kernel view: how alike a model's outputs are, trained combinations first, beside "shares a factor value".
+// The kernel view: the similarity of a model's outputs, ID cells first, next to the binary factorized kernel.
 const SIMILARITIES = ["cosine", "l2", "overlap"];
 const SIMILARITY_NAMES = ["cosine", "L2 distance", "pixel overlap"];
 
@@ -64,7 +64,7 @@ function buildKernel(main) {
   panel.body.append(controls, missing, body, note);
   section.append(panel.root);
   let current = null;
-  let near = false; // half a million pairs are painted only for those who come to see them
+  let near = false; // the matrix has half a million pairs, so it is drawn only when it comes into view
 
   function buildControls() {
     const group = theGroup();
@@ -198,7 +198,7 @@ function buildKernel(main) {
   addEventListener("beforeprint", come);
 }
 
-// A colour as the maps hold it, and what it means.
+// A colour of a map together with its meaning.
 function swatch(colour, text) {
   const [red, green, blue] = [0, 8, 16].map((shift) => (colour >> shift) & 255);
   const square = svg("rect", { x: 1, y: 1, width: 12, height: 12, fill: `rgb(${red}, ${green}, ${blue})` });
@@ -210,7 +210,7 @@ function swatch(colour, text) {
   );
 }
 
-// A square matrix with its blocks outlined; picks an entry by pointer or arrow keys.
+// A square matrix with outlined blocks. An entry is selected by pointer or arrow keys.
 function matrixView(id, label) {
   const canvas = el("canvas", { id, "aria-hidden": "true" });
   const kinds = ["blocks-under", "blocks-under", "blocks", "blocks", "cross", "cross"];

@@ -1,4 +1,4 @@
-// The tables that the parts of the diagnoses show, model by model.
+// The tables of the parts of the diagnoses, for each model.
 function buildNumbers(main) {
   if (DATA.embedded || !DATA.groups.some((group) => group.models.some((model) => model.tables.length))) return;
   const section = el("section", { id: "numbers" }, el("h2", {}, "Numbers of the diagnoses"));

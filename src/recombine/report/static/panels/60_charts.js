@@ -1,8 +1,8 @@
-// Charts over layers, seeds and sizes, drawn by Observable Plot, which is in this file too and runs when first needed.
+// Charts over layers, seeds and sizes, drawn by Observable Plot. The page contains the library and runs it on first use.
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wye", "times"];
-const MANY = 10; // series from which on a legend lets one hide some
-const symbolOf = (i) => (i + Math.floor(i / 8)) % 8; // shifted in every round, so that no pair comes back soon
-// What all charts have in common.
+const MANY = 10; // number of series from which the legend can hide some
+const symbolOf = (i) => (i + Math.floor(i / 8)) % 8; // shifted in every round, so that pairs of colour and symbol repeat late
+// Options shared by all charts.
 const frame = (width, names) => ({
   width,
   height: clamp(Math.round(width * 0.62), 250, 400),
@@ -17,14 +17,14 @@ let plotting = null;
 function loadPlot() {
   plotting ??= bytesOf(DATA.vendor).then((bytes) => {
     const library = document.createElement("script");
-    library.text = trusted.createScript(new TextDecoder().decode(bytes)); // the page's policy knows its hash
+    library.text = trusted.createScript(new TextDecoder().decode(bytes)); // the page's policy contains its hash
     document.head.append(library);
     return globalThis.Plot;
   });
   return plotting;
 }
 
-// Draw when it comes into view and whenever its width changes.
+// Draws a chart when it comes into view and whenever its width changes.
 function chartBox(draw) {
   const box = el("div", { class: "chart" });
   box.redraw = () => seen && redraw();
@@ -65,7 +65,7 @@ function chartBox(draw) {
   return box;
 }
 
-// Names with their colours and symbols; of many, each shows or hides its series. `hidden` is filled with their names.
+// A legend of names, colours and symbols. If there are many, each entry toggles its series. `hidden` collects hidden names.
 function legend(names, hidden, act) {
   const entry = (name, i) => [
     svg(
@@ -112,7 +112,7 @@ function layerChart(chart) {
   const seeds = [...new Set(points.map((p) => p.seeds))].toSorted((a, b) => a - b);
   const ticks = [...new Set(points.map((p) => p.depth))].toSorted((a, b) => a - b);
   const named = new Map(ticks.map((d) => [d, new Set(points.filter((p) => p.depth === d).map((p) => p.layer))]));
-  const agree = ticks.every((d) => named.get(d).size === 1); // else layers of different names share a place
+  const agree = ticks.every((d) => named.get(d).size === 1); // otherwise layers with different names share a position
   const name = (d) =>
     named.get(d)?.size === 1 && (agree || named.get(d).has("in")) ? shortLayer([...named.get(d)][0]) : d;
   const hidden = new Set();
@@ -162,7 +162,7 @@ function layerChart(chart) {
   return panel.root;
 }
 
-// The range of a chart: no rounding error fills it, and an R² far below 0 does not flatten the rest.
+// The range of a chart, chosen such that rounding errors do not fill it and an R² far below 0 does not flatten the rest.
 function domainOf(chart, points) {
   const [least, high] = limits([points.flatMap((p) => [p.mean, p.low ?? p.mean, p.high ?? p.mean])]);
   const cut = chart.cut_below !== null && least < chart.cut_below;
@@ -190,7 +190,7 @@ function scatterChart({ metrics, points: all }) {
       .filter((p) => p.values[name] && !hidden.has(p.series))
       .map((p) => Object.assign({}, p, { id: p.values[name][0], ood: p.values[name][1] }));
     const [low, high] = limits(shown.map((p) => [p.id, p.ood]));
-    const written = log && high / low >= 10 ? ".0e" : (v) => number(v); // within a decade one digit does not tell ticks apart
+    const written = log && high / low >= 10 ? ".0e" : (v) => number(v); // within a decade, one digit does not distinguish ticks
     const axis = { type: log ? "log" : "linear", grid: true, tickFormat: written };
     const chart = Plot.plot({
       ...frame(width, names),
@@ -244,7 +244,7 @@ function scatterChart({ metrics, points: all }) {
   return panel.root;
 }
 
-// Every dot opens its run, by click and by keyboard.
+// Every point opens its run, by click or keyboard.
 function linkDots(chart, points, answer) {
   for (const dot of chart.querySelector('g[aria-label="dot"]').children) {
     const point = points[dot.__data__];
@@ -265,7 +265,7 @@ function linkDots(chart, points, answer) {
           click: open,
           keydown: (event) => {
             if (event.key !== "Enter") return;
-            event.preventDefault(); // or the key would also act on the run's heading, which has the focus then
+            event.preventDefault(); // otherwise the key would also act on the heading of the run, which gets the focus
             open();
           },
         },

@@ -1,4 +1,4 @@
-// The verdict table: each claim unfolds to what was measured and its figures.
+// The table of verdicts. Each claim expands to its measurements and figures.
 const FOLDED = new Set(["claim", "verdict", "text", "statement", "title", "source", "figures", "figure"]);
 
 function buildClaims(main) {
@@ -59,7 +59,7 @@ const isPlain = (value) => value === null || typeof value !== "object";
 const factRow = ([key, value]) =>
   el("tr", {}, el("th", { scope: "row" }, key.replaceAll("_", " ")), el("td", {}, plain(value)));
 
-// Any value from a file, for reading: intervals and lists in a line, records as tables.
+// Formats any value from a file: intervals and lists on one line, records as tables.
 function plain(value) {
   if (isPlain(value)) return number(value, 4);
   if (Array.isArray(value)) {
@@ -74,7 +74,7 @@ function plain(value) {
   return el("table", {}, el("tbody", {}, entries.map(factRow)));
 }
 
-// A row per record; the most important columns first, empty columns omitted.
+// One row per record, with the most important columns first and without empty columns.
 const FIRST = ["part", "verdict", "statistic", "interval", "definition"];
 function records(rows, title) {
   const filled = new Set(rows.flatMap((row) => Object.keys(row).filter((key) => !isEmpty(row[key]))));
@@ -95,7 +95,7 @@ function records(rows, title) {
   return el("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": title }, table);
 }
 
-// Pictures are painted on canvases: the page's policy lets no image be fetched, not even from itself.
+// Figures are drawn on canvases, because the page's policy does not allow loading images, not even from the page itself.
 async function showFigures(place, names, figures) {
   for (const name of names) {
     const canvas = el("canvas", { class: "figure-canvas", role: "img", "aria-label": name });

@@ -1,4 +1,4 @@
-// Run facts: configuration, what happened, and how to make the run again.
+// Facts of the runs: configuration, record of the training, and the command that trains the run again.
 function buildFacts(main) {
   if (!DATA.runs.length) return;
   const section = el("section", { id: "runs" }, el("h2", {}, "Runs"));
@@ -58,7 +58,7 @@ function buildFacts(main) {
   section.append(list);
 }
 
-// Open a run's facts; false if it is not on this page.
+// Opens the facts of a run. Returns false if the run is not on this page.
 function openRun(id) {
   const details = id && byId(`run-${id}`);
   if (!details) return false;
