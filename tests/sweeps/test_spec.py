@@ -139,7 +139,7 @@ seed: 1
     with pytest.raises(InputError) as caught:
         parse([], path)
     told = str(caught.value)
-    for part in ("line 6, column 6: keys in a zip must have equally many values: decoder.depth has 2",
+    for part in ("line 6, column 6: keys in a zip must have the same number of values: decoder.depth has 2",
                  "line 7, column 1: unknown part 'gird' (did you mean 'grid'?)",
                  "line 8, column 1: unknown part 'seed'"):  # fmt: skip
         assert part in told
@@ -166,7 +166,7 @@ seed: 1
         ("!!python/object/apply:os.system [ls]", "line 1, column 1: the tag .* is not allowed"),
         ("base: {seed: 1}\nexclude: [{seed: 1}]", "The sweep is empty: all 1 runs are excluded"),
         ("grid: {seed: 0..2}\nexclude: [{decoder.widht: 1}]", "line 2, column 12: no run of this sweep has the key"),
-        ("when: [{set: {seed: 1}}]", "line 1, column 8: a conditional entry needs the part if"),
+        ("when: [{set: {seed: 1}}]", "line 1, column 8: a conditional entry needs the part 'if'"),
         ("grid: {seed: 0..9999, training.steps: 1..9999}", "at most 100000 runs"),
         ("grid: {decodr.depth: [1]}", "line 1, column 23: Unknown group 'decodr' .did you mean 'decoder'"),
         ("grid: {decoder.depth: [1], scene.factors: [{x: 64, y: 64}]}", "decoder.depth=1, .*Use depth ≥ 4"),

@@ -83,6 +83,7 @@ class Collected:
 
     @property
     def empty(self) -> bool:
+        """Whether there is nothing to show."""
         return not (self.models or self.runs or self.tables or self.claims or self.figures)
 
 

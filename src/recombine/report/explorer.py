@@ -37,18 +37,22 @@ class Group:
 
     @property
     def space(self) -> FactorSpace:
+        """The factor space of the models."""
         return self.models[0].diagnosis.space
 
     @property
     def held(self) -> Bool[np.ndarray, " cell"]:
+        """True at held-out cells."""
         return _held(self.models[0].diagnosis)
 
     @property
     def truth(self) -> Float[np.ndarray, "cell ..."] | None:
+        """The true outputs of all cells; None if no model has them."""
         return next((t for t in map(_truth, self.models) if t is not None), None)
 
     @property
     def available(self) -> Bool[np.ndarray, " cell"]:
+        """True at cells that exist."""
         return _available(self.models[0].diagnosis)
 
     @property
@@ -68,6 +72,7 @@ class Group:
 
     @property
     def title(self) -> str:
+        """Factors with their sizes, and the number of held-out combinations."""
         factors = " × ".join(f"{name} {size}" for name, size in zip(self.space.names, self.space.shape))
         held, gone = int(self.held.sum()), int((~self.available).sum())
         said = f"{held} of {len(self.space) - gone} combinations held out" if held else "no hold-out"

@@ -23,6 +23,7 @@ class Explorer:
 
     @property
     def html(self) -> str:
+        """The complete page."""
         return self.page.html
 
     def _repr_html_(self) -> str:

@@ -57,6 +57,7 @@ class Page:
 
     @property
     def megabytes(self) -> float:
+        """Size of the page in megabytes (10⁶ bytes)."""
         return len(self.html.encode()) / 1e6
 
 

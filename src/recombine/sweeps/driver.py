@@ -303,7 +303,7 @@ def checked_limits(retries: int, time_limit: float | None, checkpoint_seconds: f
     """Raise `InputError` for invalid limits."""
     if retries < 0 or (time_limit is not None and not 0 < time_limit < math.inf):
         raise InputError(
-            f"The retries must be at least 0 and the time limit above 0 s. Got {retries} and {time_limit}."
+            f"The number of retries must be at least 0 and the time limit above 0 s. Got {retries} and {time_limit}."
         )
     if not checkpoint_seconds >= 0:
         raise InputError(f"The time between checkpoints must be at least 0 s. Got {checkpoint_seconds}.")

@@ -74,6 +74,7 @@ class SweepProgress:
         self._say(f"failed: {title}: {error}\n{indented.rstrip()}{where}".replace("\n\n", "\n"))
 
     def say_once(self, text: str) -> None:
+        """Print a message unless it has been printed before."""
         if text not in self._said:
             self._said.add(text)
             self._say(text)

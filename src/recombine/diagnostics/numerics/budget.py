@@ -34,6 +34,7 @@ class Budget:
         return Budget(self.left / parts, self)
 
     def spend(self, operations: int | float) -> None:
+        """Subtract operations from this budget and from the budget that it is a share of."""
         self.left -= operations
         if self._whole is not None:
             self._whole.spend(operations)

@@ -40,6 +40,7 @@ class Span:
 
     @classmethod
     def of(cls, factor: Factor, start: int, stop: int) -> Span:
+        """The span of values start … stop − 1 of a factor, with a neighbour on each side that has one."""
         wraps = _wraps(factor)
         return cls(start, stop, wraps or start > 0, wraps or stop < factor.size)
 

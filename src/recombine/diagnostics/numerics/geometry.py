@@ -178,6 +178,7 @@ class LayerGeometry:
 
     @property
     def n_degenerate(self) -> int:
+        """Number of cells with g = 0."""
         return int(self.degenerate.sum())
 
     @property
@@ -227,6 +228,7 @@ class Geometry:
         ]
 
     def to_pandas(self, cells: Mapping[str, Bool[np.ndarray, " cell"]] | None = None) -> pandas.DataFrame:
+        """The table of `rows` as a data frame."""
         import pandas
 
         return pandas.DataFrame(self.rows(cells))

@@ -118,6 +118,7 @@ class Probes:
         return {(p.layer, p.factor, p.score): p for p in self.table}[key]
 
     def to_pandas(self) -> pandas.DataFrame:
+        """One row per layer, factor and score."""
         import pandas
 
         return pandas.DataFrame([asdict(p) for p in self.table])

@@ -128,6 +128,7 @@ def built_scene(given: Mapping[str, Any]) -> Scene:
 
 
 def shapes_of(scene: Scene) -> Shapes:
+    """The sizes of code, output and grid of a scene with one unit per factor value."""
     return Shapes(sum(scene.space.shape), scene.output_shape, scene.space.shape)
 
 

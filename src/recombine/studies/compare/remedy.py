@@ -79,6 +79,7 @@ class Remedy:
 
     @property
     def block(self) -> Block:
+        """The block of the table that the remedy belongs to."""
         equal = self.width is not None and self.parameters == self.steps == 1 and not (self.extra or self.released)
         return Block.EQUAL if equal else Block.OWN
 

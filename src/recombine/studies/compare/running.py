@@ -57,6 +57,7 @@ class Plan:
 
     @property
     def left_out(self) -> list[dict[str, str]]:
+        """One row per combination that is left out, with the reason."""
         return [
             {"remedy": e.remedy.name, "scene": e.scene, "split": e.split, "status": str(e.status), "reason": e.reason}
             for e in self.entries

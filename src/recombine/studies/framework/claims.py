@@ -62,4 +62,5 @@ class Claim:
     parts: tuple[ClaimPart, ...]
 
     def part(self, name: str) -> ClaimPart:
+        """The part of this name."""
         return next(part for part in self.parts if part.name == name)

@@ -78,6 +78,7 @@ class Output:
 
     @property
     def main(self) -> Path:
+        """Path of reproduce.json."""
         return self._at("reproduce.json")
 
     def about(self) -> dict[str, Any]:
@@ -91,6 +92,7 @@ class Output:
         return found
 
     def write_about(self, facts: Mapping[str, Any]) -> None:
+        """Write reproduce.json."""
         write_json(self.main, {"format": FORMAT, "profile": self.profile, **facts})
 
     def save(self, study: Study, part: PartResult, runs: Mapping[str, str], seeds: Iterable[int]) -> None:

@@ -144,6 +144,7 @@ class Verdict:
 
     @property
     def outcome(self) -> Outcome:
+        """The verdict on the claim, from the verdicts on its deciding parts."""
         if self.failure:
             return Outcome.INCONCLUSIVE
         outcomes = [part.outcome for part in self.parts if part.part.decides]

@@ -318,7 +318,7 @@ def _embeddings(part: PartResult) -> Figure:
     figure.colorbar(colours, ax=list(axes), label="angle (degrees)", ticks=range(0, 361, 90), shrink=0.9, pad=0.01)
     method = part.facts["embedding"]["method"]
     figure.supxlabel(
-        f"{'UMAP' if method == 'umap' else 'principal components'} of all angles · red rim: held out · one seed",
+        f"{'UMAP' if method == 'umap' else 'principal components'} of all angles · red outline: held out · one seed",
         fontsize=SMALL,
     )
     return figure

@@ -102,7 +102,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
         else:
             ax.set_ylim(-0.04, 1.04)
     figure.supxlabel(
-        f"factor-rendered decoder, penalties by column, {part.facts['epochs']} epochs · dots: "
+        f"factor-rendered decoder, one column per penalty, {part.facts['epochs']} epochs · dots: "
         f"{seeds_note(row['seed'] for row in part.rows)}, bars: median",
         fontsize=SMALL,
     )

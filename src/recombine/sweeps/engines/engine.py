@@ -78,6 +78,8 @@ class Output:
 
 @dataclass(frozen=True)
 class Answered:
+    """The function returned."""
+
     job: str
     output: Output
 
@@ -113,7 +115,9 @@ class Engine(Protocol):
         """Number of jobs that can currently run at a time."""
         ...
 
-    def submit(self, job: Job) -> None: ...
+    def submit(self, job: Job) -> None:
+        """Start a job. Call it only if `capacity` allows another job."""
+        ...
 
     def poll(self, timeout: float) -> Sequence[Event]:
         """Events since the last call. Waits up to `timeout` seconds for one."""

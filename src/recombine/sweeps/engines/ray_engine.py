@@ -50,6 +50,7 @@ class RemoteWorker:
         return json.dumps({**facts, "pid": os.getpid()})
 
     def work(self, job: bytes) -> bytes:
+        """Run an encoded job and return the encoded event."""
         return encode_event(attempt(decode_job(job)))
 
 

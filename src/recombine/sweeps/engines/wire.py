@@ -10,22 +10,26 @@ from recombine.sweeps.engines.engine import Answered, Event, Job, Lost, Output, 
 
 
 def encode_job(job: Job) -> bytes:
+    """Encode a job as bytes."""
     head = {"id": job.id, "function": job.function, "payload": dict(job.payload), "title": job.title}
     return _packed(head, job.files)
 
 
 def decode_job(message: bytes) -> Job:
+    """Decode a job that `encode_job` encoded."""
     head, files = _unpacked(message)
     return Job(**head, files=files)
 
 
 def encode_event(event: Event) -> bytes:
+    """Encode an event as bytes."""
     if isinstance(event, Answered):
         return _packed({"event": "Answered", "job": event.job, "data": event.output.data}, event.output.files)
     return _packed({"event": type(event).__name__, **vars(event)}, {})
 
 
 def decode_event(message: bytes) -> Event:
+    """Decode an event that `encode_event` encoded."""
     head, files = _unpacked(message)
     event = head.pop("event")
     if event == "Answered":

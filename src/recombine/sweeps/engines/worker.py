@@ -54,6 +54,7 @@ def _listen(pipe: BinaryIO, jobs: queue.SimpleQueue[Job]) -> None:
 
 
 def main() -> None:
+    """Run jobs from standard input until the driver closes it."""
     die_with(int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C and passes it on
     # anything that a job prints must not mix with the answers

@@ -69,10 +69,12 @@ class Work(ABC):
 
     @property
     def id(self) -> str:
+        """Name of the job, unique within a sweep."""
         return f"{self.name} {self.configs[0].hash}"
 
     @property
     def title(self) -> str:
+        """Human-readable description of the work."""
         config = self.configs[0]
         seeds = ",".join(str(config.seed) for config in self.configs)
         kinds = f"{config.decoder['kind']} {config.encoding['kind']} {config.holdout['kind']}"
@@ -83,10 +85,12 @@ class Work(ABC):
         """The same work for a subset of its runs."""
 
     @abstractmethod
-    def is_done(self, store: Store, config: RunConfig) -> bool: ...
+    def is_done(self, store: Store, config: RunConfig) -> bool:
+        """Whether the store has the result for a run."""
 
     @abstractmethod
-    def job(self, options: Options, store: Store) -> Job: ...
+    def job(self, options: Options, store: Store) -> Job:
+        """The job that an engine runs."""
 
     @abstractmethod
     def keep(self, store: Store, config: RunConfig, files: Mapping[str, bytes], lock: Lock) -> None:

@@ -28,6 +28,7 @@ class Setting:
 
     @property
     def word(self) -> str:
+        """The setting as a key=value word."""
         return f"{self.key}={json.dumps(self.value)}"
 
 
@@ -75,6 +76,8 @@ class When:
 
 @dataclass
 class Block:
+    """A block of a specification. `recombine.sweeps.spec.spec` describes its parts."""
+
     base: Choice = ()
     axes: list[Axis] = field(default_factory=list)
     on_top: list[Axis] = field(
@@ -86,6 +89,7 @@ class Block:
 
 
 def axis_of_word(word: str, problems: Problems) -> Axis | None:
+    """Parse a "key=value,value,…" word. Returns None and adds a problem if it is malformed."""
     key, equals, values = word.partition("=")
     if not equals or not all(key.strip().split(".")):
         problems.add("", f"Expected key=value,value,…, for example decoder.depth=2,3,4. Got {word!r}.")
@@ -107,6 +111,7 @@ def _settings(key: str, values: str, place: str, problems: Problems) -> list[Set
 
 
 def read_blocks(file: Path, problems: Problems) -> list[Block]:
+    """Read the blocks of a YAML file. Problems are added to `problems`."""
     root = read_yaml(file, problems)
     if root is None:
         if not problems.found:
@@ -209,7 +214,7 @@ def _zip(node: Node, problems: Problems) -> Axis:
     lengths = {key: len(column) for key, column in columns.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{key} has {length}" for key, length in lengths.items())
-        problems.add(node.place, f"keys in a zip must have equally many values: {told}.")
+        problems.add(node.place, f"keys in a zip must have the same number of values: {told}.")
         return []
     return list(zip(*columns.values()))
 
@@ -217,7 +222,7 @@ def _zip(node: Node, problems: Problems) -> Axis:
 def _when(node: Node, problems: Problems) -> When:
     parts = dict(node.content) if isinstance(node.content, dict) else {}
     if "if" not in parts or not ({"set", "grid"} & set(parts)) or set(parts) - {"if", "set", "grid"}:
-        problems.add(node.place, "a conditional entry needs the part if, and at least one of set and grid.")
+        problems.add(node.place, "a conditional entry needs the part 'if' and at least one of 'set' and 'grid'.")
         return When(Condition({}, {}), (), [])
     always = _fixed(parts["set"][1], problems) if "set" in parts else ()
     axes = _grid(parts["grid"][1], problems) if "grid" in parts else []

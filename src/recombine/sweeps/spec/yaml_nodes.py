@@ -37,9 +37,11 @@ class Problems:
     found: dict[str, None] = field(default_factory=dict)  # in order, without duplicates
 
     def add(self, place: str, text: str) -> None:
+        """Add a problem with its position, which may be empty."""
         self.found[f"{place}: {text}" if place else text] = None
 
     def raise_if_any(self) -> None:
+        """Raise an `InputError` that lists the problems, if there are any."""
         if self.found:
             lines, more = list(self.found)[:MOST_NAMED], len(self.found) - MOST_NAMED
             raise InputError("\n".join([*lines, f"… and {more} more problems."] if more > 0 else lines))
