@@ -104,7 +104,7 @@ class Blobs:
         return about | {"blob": self.add_bytes(codes.tobytes(), block)}
 
     def add_integers(self, values: Shaped[np.ndarray, "..."], block: Block) -> dict[str, Any]:
-        """Keep integers of up to 31 bits as they are."""
+        """Store integers of up to 31 bits without quantization."""
         return {"shape": list(values.shape), "blob": self.add_bytes(values.astype("<i4").tobytes(), block)}
 
     def add_bytes(self, content: bytes, block: Block) -> str:
@@ -138,5 +138,5 @@ class BlockPacker:
         return self.blobs.add(flat, self.block, bits=bits, curve="root")
 
     def add_integers(self, values: Shaped[np.ndarray, "..."]) -> dict[str, Any]:
-        """Keep integers of up to 31 bits as they are."""
+        """Store integers of up to 31 bits without quantization."""
         return self.blobs.add_integers(values, self.block)

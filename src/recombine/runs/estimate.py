@@ -1,7 +1,7 @@
 """Estimates the training time of runs from stored runs, or from a few measured steps of a similar run.
 
-Runs are similar if they have the same decoder, image size, batch size and number of input units. The estimate does not
-account for other load on the machine.
+Runs are similar if they have the same decoder, image size, batch size and number of input units. Estimates assume that
+the load of the machine stays the same.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def nonnegative_superposition(
     most_cells: int = MOST_CELLS,
     seed: int = 0,
 ) -> NonnegativeSuperposition:
-    """Fit OOD outputs by non-negative sums of the outputs of their relatives.
+    """Fit OOD outputs by nonnegative sums of the outputs of their relatives.
 
     Args:
         outputs: The model's outputs, of shape (cells, …).

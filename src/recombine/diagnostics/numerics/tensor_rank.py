@@ -1,8 +1,8 @@
 """Rank of a tensor: by SVD for two modes, and by CP fits (alternating least squares, tensorly) for more modes.
 
 The rank found by fitting is an upper bound, because a better fit with fewer terms may have been missed. The lower bound
-is exact: a sum of R products has unfoldings of matrix rank at most R, so its error is at least that of the best rank-R
-matrix for every unfolding. If both bounds agree, the rank is proven.
+is rigorous: a sum of R products has unfoldings of matrix rank at most R, so its error is at least that of the best
+rank-R matrix for every unfolding. If both bounds agree, the rank is proven.
 
 Fits take most of the time, which grows with the number of entries. A `Budget` bounds the time by using fewer steps and
 fewer starts. The result records this.

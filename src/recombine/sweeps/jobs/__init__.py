@@ -1,1 +1,1 @@
-"""The jobs of a sweep: training and diagnosing runs. The rest of `sweeps` does not depend on them."""
+"""The jobs of a sweep: training and diagnosing runs. Engines and driver do not depend on what they compute."""
