@@ -22,6 +22,7 @@ from recombine.diagnostics.findings import PartResult, json_able
 from recombine.diagnostics.numerics.conjunction import conjunction
 from recombine.diagnostics.numerics.nonnegative_superposition import nonnegative_superposition
 from recombine.diagnostics.part import PARTS, LayerPart, Need, Part, chosen_parts
+from recombine.diagnostics.request import DiagnosisRequest
 from recombine.models.forced_rendering.renderer import FactorRenderer
 from recombine.report.arrays import Blobs, Block, BlockPacker
 from tests.colour import coloured_task
@@ -148,6 +149,18 @@ class Brightness(Part):
         return PartResult(self.name, {"cells": [{"cell": i, "brightness": mean} for i, mean in enumerate(means)]})
 
 
+class Powers(Part):
+    """A part with settings of its own."""
+
+    name = "powers"
+    tables: ClassVar = {"cells": {"cell": "Number of the cell.", "power": "Mean power of its output."}}
+    settings: ClassVar = {"exponent": 1.0, "name": "p"}
+
+    def compute(self, inputs):
+        powers = inputs.outputs.flatten(1).abs().pow(self.chosen(inputs.request)["exponent"]).mean(1).tolist()
+        return PartResult(self.name, {"cells": [{"cell": i, "power": power} for i, power in enumerate(powers)]})
+
+
 class Widths(LayerPart):
     """A layerwise part that has nothing to say of narrow layers."""
 
@@ -162,10 +175,10 @@ class Widths(LayerPart):
 
 @pytest.fixture
 def plugin_parts():
-    for part in (Brightness, Widths):
+    for part in (Brightness, Powers, Widths):
         PARTS.register(part)
     yield
-    for part in (Brightness, Widths):
+    for part in (Brightness, Powers, Widths):
         PARTS.remove(part.name)
 
 
@@ -230,7 +243,38 @@ def test_a_part_joins_by_being_registered(plugin_parts):
     assert len(found["brightness"].rows) == 30
     assert found["widths"].rows == [{"layer": "2", "width": 12}, {"layer": "out", "width": 30}]
     assert found["widths"].missing["in"].state is Missing.NOT_APPLICABLE
-    assert list(found.parts)[-2:] == ["brightness", "widths"]
+    assert list(found.parts)[-3:] == ["brightness", "powers", "widths"]
+
+
+def test_a_part_has_settings_of_its_own(plugin_parts, tmp_path):
+    usual = diagnosed(parts=["powers"])
+    squares = diagnosed(parts=["powers"], settings={"powers": {"exponent": 2}})
+    assert usual["powers"].facts["settings"] == {"exponent": 1.0, "name": "p"}
+    assert squares["powers"].facts["settings"] == {"exponent": 2, "name": "p"}
+    assert squares["powers"].rows[3]["power"] != usual["powers"].rows[3]["power"]
+    facts = Diagnosis.load(squares.save(tmp_path / "d"))["powers"].facts
+    asked = [DiagnosisRequest(parts=["powers"], settings={"powers": {"exponent": value}}) for value in (2, 3)]
+    assert [PARTS["powers"].answers(facts, request) for request in asked] == [True, False]
+    assert DiagnosisRequest.from_json(json.loads(json.dumps(asked[0].to_json()))) == asked[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "told"),
+    [
+        ({"powers": {"exponents": 2}}, "powers.exponents", "exponent"),
+        ({"powers": {"exponent": "two"}}, "powers.exponent", "float"),
+        ({"powers": {"name": 1}}, "powers.name", "str"),
+        ({"brightness": {"bins": 2}}, "brightness.bins", "none"),
+        ({"widths": {}}, "", "not requested"),
+        ({"powers": 2}, "settings", "2"),
+        ([1], "settings", "[1]"),
+    ],
+)
+def test_wrong_settings_of_parts_are_refused(plugin_parts, settings, key, told):
+    with pytest.raises(InputError) as raised:
+        diagnosed(parts=["powers", "brightness"], settings=settings)
+    assert raised.value.key == key
+    assert told in str(raised.value)
 
 
 def test_files_with_a_part_that_is_not_known_are_read(plugin_parts, tmp_path):

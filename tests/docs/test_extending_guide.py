@@ -1,5 +1,6 @@
 """Every example of docs/extending is run: through one sweep on worker processes, as a study, and as an engine."""
 
+import itertools
 import json
 import re
 import shlex
@@ -34,7 +35,7 @@ def words(page):
 
 def settings(page):
     """The KEY=VALUE words of a page's sweep."""
-    return [word for word in words(page)[1:] if "=" in word and not word.startswith("--")]
+    return [word for option, word in itertools.pairwise(words(page)) if "=" in word and option != "--set"]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def swept(files, tmp_path_factory):
     wanted = {page.stem: sweeps.parse(settings(page)).configs for page in PAGES if words(page)[0] == "sweep"}
     out = tmp_path_factory.mktemp("swept")
     configs = [config for name, configs in wanted.items() if name != "engine" for config in configs]
-    request = DiagnosisRequest(parts=["brightness"])
+    request = DiagnosisRequest(parts=["brightness"], settings={"brightness": {"exponent": 2.0}})
     diagnose = {config.hash: request for config in wanted["part"]}
     result = sweeps.run(configs, out, diagnose=diagnose, engine="processes", workers=2, device="cpu", quiet=True)
     assert result.failed == result.undiagnosed == []
@@ -95,6 +96,7 @@ def test_a_part_of_a_plug_in_is_kept_with_the_run(swept):
     wanted, store = swept
     found = store.load(wanted["part"][0].hash).diagnosis["brightness"]
     assert len(found.tables["cells"]) == 36
+    assert found.facts["settings"] == {"exponent": 2.0}
 
 
 def test_an_engine_of_a_plug_in_runs_jobs(files, tmp_path):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recombine.cli.command import command
-from recombine.cli.options import Budget, Cells, Json, Out, comma_separated, part_settings
+from recombine.cli.options import Budget, Cells, Json, Out, PartSettings, comma_separated, request_fields
 from recombine.cli.output import say, show_json
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def diagnose(
         Path | None, typer.Option("--figures", help="Save a figure of every part in this folder.")
     ] = None,
     cells: Cells = None,
+    settings: PartSettings = None,
     as_json: Json = False,
 ) -> None:
     """Find out what a model does with unseen combinations.
@@ -68,7 +69,7 @@ def diagnose(
     options: dict[str, Any] = {"geometry": comma_separated([geometry]), "seed": seed, "draws": draws}
     names = {"layers": layers, "parts": parts}
     options |= {name: comma_separated(given) for name, given in names.items() if given is not None}
-    options |= part_settings(budget, cells)
+    options |= request_fields(budget, cells, settings)
     _check_folders({"--save": save, "--figures": figures})
     with redirect_stdout(sys.stderr):  # user code may print; standard output is reserved for the result
         found = _own(what, options) if ":" in what else _run(what, out, options, keep=None if save else True)

@@ -32,6 +32,10 @@ Budget = Annotated[
     float | None, typer.Option("--budget", help="Approximate CPU seconds that each diagnostic part may search.")
 ]
 Cells = Annotated[list[str] | None, typer.Option("--cells", help="Comma-separated OOD cells whose pictures to store.")]
+PartSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Setting of a diagnostic part, such as brightness.bins=20. May be repeated."),
+]
 SweepFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the sweep (its --out).")]
 
 
@@ -40,10 +44,28 @@ def comma_separated(given: Iterable[str]) -> list[str]:
     return [word.strip() for words in given for word in words.split(",") if word.strip()]
 
 
-def part_settings(budget: float | None, cells: list[str] | None) -> dict[str, Any]:
-    """The fields of a `DiagnosisRequest` that --budget and --cells set."""
-    found: dict[str, Any] = {} if budget is None else {"budget": budget}
-    return found if cells is None else {**found, "pictures": [_cell(word) for word in comma_separated(cells)]}
+def request_fields(budget: float | None, cells: list[str] | None, settings: list[str] | None) -> dict[str, Any]:
+    """The fields of a `DiagnosisRequest` that --budget, --cells and --set define."""
+    found: dict[str, Any] = {}
+    if budget is not None:
+        found["budget"] = budget
+    if cells is not None:
+        found["pictures"] = [_cell(word) for word in comma_separated(cells)]
+    for word in settings or ():
+        part, setting, value = _setting(word)
+        found.setdefault("settings", {}).setdefault(part, {})[setting] = value
+    return found
+
+
+def _setting(word: str) -> tuple[str, str, Any]:
+    from recombine.core.errors import InputError
+    from recombine.core.words import plain_value
+
+    key, _, value = word.partition("=")
+    part, _, setting = key.strip().partition(".")
+    if not (part and setting and value):
+        raise InputError(f"--set must be PART.SETTING=VALUE, such as brightness.bins=20. Got {word!r}.")
+    return part, setting, plain_value(value)
 
 
 def _cell(word: str) -> int:

@@ -8,7 +8,7 @@ from recombine.core.errors import Missing, NotComputable
 from recombine.diagnostics.findings import Absence, PartResult
 from recombine.diagnostics.inputs import NO_HOLDOUT, NO_TARGET, DiagnosisInputs
 from recombine.diagnostics.layer_activations import LayerActivations, layers_of
-from recombine.diagnostics.part import LayerPart, Need, Part
+from recombine.diagnostics.part import SETTINGS, LayerPart, Need, Part
 
 Tell = Callable[[str], None]
 
@@ -28,6 +28,9 @@ def compute_parts(parts: Sequence[Part], inputs: DiagnosisInputs, tell: Tell) ->
             found[part.name] = _computed(part, inputs)
     if layerwise:
         found |= compute_layer_parts(layerwise, inputs, tell)
+    for part in parts:
+        if part.settings and found[part.name].computed:
+            found[part.name].facts[SETTINGS] = part.chosen(inputs.request)
     return {part.name: found[part.name] for part in parts}
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from recombine.core.catalogue import Catalogue
 from recombine.core.errors import InputError
+from recombine.core.registry import nearest
 from recombine.diagnostics.findings import PartResult
 from recombine.diagnostics.page_content import LayerColumn, Packer, PageContent
 
@@ -56,7 +57,9 @@ class Part(ABC):
         on_request: Whether it is computed only if it is named.
         needs: Its requirements.
         tables: Table → column → meaning, the main table first.
-        settings: Field of the request that only this part reads → the fact in which the part records it.
+        reads: Field of the request that only this part reads → the fact in which the part records it.
+        settings: Settings of its own → default values (JSON). `DiagnosisRequest.settings` gives others, and the result
+            records them.
         layer_columns: Columns that it adds to the overview by layer.
         on_page: Whether `recombine report --diagnose` computes it for the page.
         panel_items: Largest number of items (units, cells) that its panel on the page shows; 0 if it has no panel.
@@ -67,7 +70,8 @@ class Part(ABC):
     on_request: ClassVar[bool] = False
     needs: ClassVar[frozenset[Need]] = frozenset()
     tables: ClassVar[Mapping[str, Columns]] = {}
-    settings: ClassVar[Mapping[str, str]] = {}
+    reads: ClassVar[Mapping[str, str]] = {}
+    settings: ClassVar[Mapping[str, Any]] = {}
     layer_columns: ClassVar[Mapping[str, LayerColumn]] = {}
     on_page: ClassVar[bool] = True
     panel_items: ClassVar[int] = 0
@@ -84,14 +88,19 @@ class Part(ABC):
         """Whether a request includes this part. `named`: the request names it, or it is a default part."""
         return named
 
+    def chosen(self, request: DiagnosisRequest) -> dict[str, Any]:
+        """The part's own settings, as requested or by default."""
+        return {**self.settings, **request.settings.get(self.name, {})}
+
     def answers(self, facts: Mapping[str, Any], request: DiagnosisRequest) -> bool:
         """Whether an earlier result with these facts satisfies the request."""
-        asked = request.to_json()
-        return all(asked[name] == value for name, value in self.settings_of(facts).items())
+        asked = {**request.to_json(), "settings": self.chosen(request)}
+        return all(asked[name] == value for name, value in self.request_of(facts).items())
 
-    def settings_of(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of the request that led to a result with these facts."""
-        return {name: facts[fact] for name, fact in self.settings.items() if fact in facts}
+    def request_of(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of the request that led to a result with these facts; `settings` are those of the part alone."""
+        fields = {**self.reads, **({SETTINGS: SETTINGS} if self.settings else {})}
+        return {name: facts[fact] for name, fact in fields.items() if fact in facts}
 
     def summary(self, result: PartResult) -> str:
         """One line with the main numbers; empty if there is nothing to add to the overview by layer."""
@@ -114,6 +123,7 @@ class Part(ABC):
         return None
 
 
+SETTINGS = "settings"  # the fact in which results record the settings of their part
 PARTS = Catalogue[Part]("part", "recombine.diagnostics.parts")
 
 
@@ -124,7 +134,26 @@ def chosen_parts(request: DiagnosisRequest) -> list[Part]:
     """
     usual = [name for name in PARTS if not PARTS[name].on_request]
     named = usual if request.parts is None else {name: PARTS[name] for name in request.parts}
-    return [part for name, part in PARTS.items() if part.asked_for(request, named=name in named)]
+    chosen = [part for name, part in PARTS.items() if part.asked_for(request, named=name in named)]
+    for name, given in request.settings.items():
+        _check_settings(PARTS[name], given)
+        if PARTS[name] not in chosen:
+            raise InputError(f"Settings were given for the part {name!r}, which is not requested. Add it to the parts.")
+    return chosen
+
+
+def _check_settings(part: Part, given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        key = f"{part.name}.{name}"
+        if name not in part.settings:
+            known = f"Its settings: {', '.join(part.settings)}." if part.settings else "It has none."
+            raise InputError(
+                f"The part {part.name!r} has no setting {name!r}{nearest(name, part.settings)}. {known}", key
+            )
+        usual = part.settings[name]
+        kind = float if isinstance(usual, float) and type(value) is int else type(value)
+        if usual is not None and kind is not type(usual):
+            raise InputError(f"{key} must be {type(usual).__name__}, such as {usual!r}. Got {value!r}.", key)
 
 
 class LayerPart(Part):

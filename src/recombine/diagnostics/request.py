@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypedDict
 
 from recombine.core.errors import InputError
@@ -29,6 +29,7 @@ class RequestOptions(TypedDict, total=False):
     pictures: int | Sequence[int]
     budget: int | float
     draws: int
+    settings: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class DiagnosisRequest:
             less, which its tables record.
         draws: Number of draws of the model's noise. With more than one, the part `draws` compares the outputs and
             the verdicts of all draws and of their mean; the other parts describe the first draw.
+        settings: Part → settings of its own, such as {"brightness": {"bins": 20}}. Parts declare their settings and
+            defaults (`Part.settings`).
 
     Lists become tuples, and a single name becomes a tuple of one, so that equal requests compare equal.
     """
@@ -62,6 +65,7 @@ class DiagnosisRequest:
     pictures: int | Sequence[int] = PICTURES
     budget: int | float = SECONDS
     draws: int = 1
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         for name in ("parts", "layers", "geometry", "pictures"):
@@ -98,6 +102,10 @@ class DiagnosisRequest:
             raise InputError(
                 f"The number of draws must be an integer from 1 to {MOST_DRAWS}. Got {self.draws!r}.", "draws"
             )
+        given = self.settings
+        if not isinstance(given, Mapping) or not all(isinstance(settings, Mapping) for settings in given.values()):
+            expected = '{"brightness": {"bins": 20}}'
+            raise InputError(f"Settings map parts to their settings, such as {expected}. Got {given!r}.", "settings")
         cells = (self.pictures,) if isinstance(self.pictures, int) else self.pictures
         if any(isinstance(cell, bool) or not isinstance(cell, int) or cell < 0 for cell in cells):
             raise InputError(
@@ -124,7 +132,7 @@ class DiagnosisRequest:
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> DiagnosisRequest:
         """The inverse of `to_json`; missing fields have their defaults."""
-        known = [field.name for field in fields(cls)]
+        known = [known.name for known in fields(cls)]
         for name in given:
             if name not in known:
                 raise InputError(

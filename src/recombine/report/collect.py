@@ -19,7 +19,7 @@ from recombine.core.files import inside, read_plain, read_plain_json
 from recombine.core.tables import from_csv
 from recombine.diagnostics.diagnosis import Diagnosis
 from recombine.diagnostics.diagnosis_files import MAIN
-from recombine.diagnostics.part import PARTS
+from recombine.diagnostics.part import PARTS, SETTINGS
 from recombine.report.labels import name_runs
 from recombine.runs.damage import damage_lines
 from recombine.runs.layout import RUN_ID
@@ -293,7 +293,10 @@ def _settings(diagnosis: Diagnosis) -> dict[str, Any]:
     """The settings of the parts. If two parts have different values, such as budgets, the larger one is used."""
     found: dict[str, Any] = {}
     for name, part in PARTS.items():
-        for setting, value in part.settings_of(diagnosis[name].facts).items():
+        asked = part.request_of(diagnosis[name].facts)
+        if SETTINGS in asked:
+            found.setdefault(SETTINGS, {})[name] = asked.pop(SETTINGS)
+        for setting, value in asked.items():
             found[setting] = max(found.get(setting, value), value)
     return found
 

@@ -19,8 +19,9 @@ from recombine.cli.options import (
     Json,
     MaxParallel,
     Out,
+    PartSettings,
     comma_separated,
-    part_settings,
+    request_fields,
 )
 from recombine.cli.output import headline, say, show_json, show_table
 
@@ -52,6 +53,7 @@ def run(
     ] = None,
     budget: Budget = None,
     cells: Cells = None,
+    settings: PartSettings = None,
     engine: Engine = "processes",
     address: Address = None,
     shared: Annotated[
@@ -94,7 +96,7 @@ def run(
     options = sweeps.EngineOptions(
         max_parallel, sweeps.Needs(cpus, gpus, in_bytes(memory)), address=address, shared=shared
     )
-    request = requested(diagnose, part_settings(budget, cells))
+    request = requested(diagnose, request_fields(budget, cells, settings))
     sweeps.checked_limits(retries, time_limit, checkpoint_seconds)
     sweeps.check_engine(engine, options)
     if not is_cluster(engine):
@@ -145,7 +147,7 @@ def requested(parts: str | None, settings: dict[str, Any]) -> DiagnosisRequest |
     if parts is None:
         if settings:
             raise InputError(
-                "--budget and --cells configure a diagnosis, so they require --diagnose. Add --diagnose all.",
+                "--budget, --cells and --set configure a diagnosis, so they require --diagnose. Add --diagnose all.",
                 "diagnose",
             )
         return None

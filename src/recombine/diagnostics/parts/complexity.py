@@ -45,7 +45,7 @@ class Complexity(LayerPart):
 
     name = "complexity"
     order = 80
-    settings: ClassVar = {"budget": "budget"}
+    reads: ClassVar = {"budget": "budget"}
     tables: ClassVar = {
         "layers": {
             "layer": "Name of the layer.",

@@ -51,7 +51,7 @@ class Draws(Part):
     name = "draws"
     order = 35
     on_request = True
-    settings: ClassVar = {"draws": "draws"}
+    reads: ClassVar = {"draws": "draws"}
     tables: ClassVar = {
         "draws": {
             "draw": "Number of the draw, or mean for the mean over all draws.",

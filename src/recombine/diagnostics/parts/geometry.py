@@ -57,7 +57,7 @@ class GeometryPart(Part):
     name = "geometry"
     order = 50
     needs = frozenset({Need.DERIVATIVES})
-    settings: ClassVar = {"geometry": "methods"}
+    reads: ClassVar = {"geometry": "methods"}
     tables: ClassVar = {
         "layers": {
             "method": "How the metric tensor was computed: exact or finite difference.",

@@ -51,7 +51,7 @@ class Kernels(Part):
     order = 40
     needs = frozenset({Need.HOLDOUT})
     panel_items = 1024  # cells
-    settings: ClassVar = {"budget": "budget"}
+    reads: ClassVar = {"budget": "budget"}
     tables: ClassVar = {
         "agreement": {
             "similarity": "Which similarity of outputs: cosine, l2 (with its sign changed) or overlap.",

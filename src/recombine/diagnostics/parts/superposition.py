@@ -60,7 +60,7 @@ class SuperpositionPart(Part):
     order = 30
     panel_items = 1  # all that its files hold, or nothing
     needs = frozenset({Need.HOLDOUT})
-    settings: ClassVar = {"pictures": "pictures"}
+    reads: ClassVar = {"pictures": "pictures"}
     tables: ClassVar = {
         "cells": {
             **_COMMON,
