@@ -1,6 +1,7 @@
 """Numbers of every study from hand-made rows, in both editions, and the maths behind them against closed forms."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -289,8 +290,11 @@ def test_a_second_width_is_held_against_the_first():
         for width, ood in ((8, 0.5), (64, 0.5 if code == "bump" else 0.12))
         for s in (range(4) if width == 8 else range(2))
     ]
-    part = PartResult("volume", {"warp": rows}, facts={"width": 8})
+    part = PartResult("volume", {"warp": rows, "differences": []}, facts={"width": 8})
     assert set(volume.effects(part)["C6.bump"].values) == {0, 1, 2, 3}
+    assert not volume.effects(part)["C6.bump_differences"].values
+    swapped = replace(part, tables={"warp": [], "differences": rows})
+    assert volume.effects(swapped)["C6.bump_differences"] == volume.effects(part)["C6.bump"]
     found = width_check(part, volume._effects, narrow=8, wide=64)
     assert [(row["part"], row["seed"]) for row in found] == [
         ("C6.bump", 0), ("C6.bump", 1), ("C6.ramp", 0), ("C6.ramp", 1)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from recombine.diagnostics.findings import PartResult
+from recombine.plotting.style import COLOURS
 from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, two_widths
 from recombine.studies.framework.figure_style import by_layer, task_of
 from recombine.studies.framework.layer_figures import volume_maps
-from recombine.studies.framework.layers import REQUEST, volumes, warp_row
+from recombine.studies.framework.layers import DIFFERENCES, EXACT, REQUEST, volumes, warp_row
 from recombine.studies.framework.learning import all_lengths, evidence, grouped, ladders, last_steps, learning
 from recombine.studies.framework.profiles import Profile
 from recombine.studies.framework.study import FirstEffects, Runs, Study, record_undiagnosed
@@ -19,6 +20,10 @@ from recombine.studies.framework.width_check import TABLE, at_width, width_check
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+ESTIMATORS = {"warp": ("derivatives", COLOURS[0]), "differences": ("finite differences", COLOURS[1])}
+METHODS = {"warp": EXACT, "differences": DIFFERENCES}  # table → how its metric tensors are computed
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int, int], RunConfig]:
@@ -34,15 +39,15 @@ def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Deviation of each run's output volume element from that of the true images, and maps of the first seed."""
-    found = PartResult("volume", {"warp": []}, facts={"configs": {}, "depth": profile.standard_depth})
-    found.facts["width"] = profile.inner_width
+    facts = {"configs": {}, "depth": profile.standard_depth, "width": profile.inner_width}
+    found = PartResult("volume", {table: [] for table in METHODS}, facts=facts)
     ends = last_steps(ladders(runs, wanted(profile, seeds), profile.lengths))
     for (width, code, _, seed), run in runs.labelled(ends):
         with record_undiagnosed(found, f"run {run.id} ({code}, width {width}, seed {seed})"):
             diagnosis = runs.diagnosis(run)
-            found.tables["warp"].append(
-                {"code": code, "width": width, "seed": seed, "run": run.id, **learning(run), **warp_row(diagnosis)}
-            )
+            about = {"code": code, "width": width, "seed": seed, "run": run.id, **learning(run)}
+            for table, method in METHODS.items():
+                found.tables[table].append({**about, **warp_row(diagnosis, method)})
             if code not in found.facts["configs"] and width == profile.inner_width:
                 found.facts["configs"][code] = run.config.to_dict()
                 found.arrays.update(
@@ -59,7 +64,28 @@ def plot(part: PartResult) -> dict[str, Figure]:
         return {}
     lines = {CODE_LABELS[code]: by_layer(part, f"volume/{code}/") for code in part.facts["configs"]}
     title = f"log₁₀ dv by layer, CNN of depth {part.facts['depth']}, one seed; hold-out in red"
-    return {"R06_volume": volume_maps(lines, lambda label: task_of(configs[label]).holdout, title)}
+    maps = volume_maps(lines, lambda label: task_of(configs[label]).holdout, title)
+    return {"R06_volume": maps, "R06_estimators": _estimators(part)}
+
+
+def _estimators(part: PartResult) -> Figure:
+    """Draw the distortion of every network inside and outside the hold-out, by both ways of computing dv."""
+    from recombine.plotting.style import new_figure
+
+    figure = new_figure(3.6 * len(TWO_CODES), 3.7)
+    widths = sorted({row["width"] for row in part.rows})
+    for ax, code in zip(figure.subplots(1, len(TWO_CODES), sharex=True, sharey=True), TWO_CODES):
+        for table, (label, colour) in ESTIMATORS.items():
+            for width, marker in zip(widths, "os"):
+                chosen = [r for r in part.table(table) if (r["code"], r["width"]) == (code, width)]
+                inside, outside = ([r[f"distortion_{split}_median"] for r in chosen] for split in ("ood", "id"))
+                ax.plot(outside, inside, marker, color=colour, ms=4, alpha=0.7, label=f"{label}, width {width}")
+        ax.axline((0.1, 0.1), (1, 1), color="0.6", lw=0.8, zorder=0)
+        ax.set(xscale="log", yscale="log", title=CODE_LABELS[code], xlabel="trained cells")
+    figure.axes[0].set_ylabel("held-out cells")
+    figure.axes[0].legend(frameon=False, fontsize=7, loc="lower left")
+    figure.suptitle("Median |log₁₀ dv − log₁₀ dv of the true images|, one mark per network", fontsize=10)
+    return figure
 
 
 def effects(part: PartResult) -> Effects:
@@ -70,11 +96,12 @@ def effects(part: PartResult) -> Effects:
 def _effects(part: PartResult) -> Effects:
     """The same for networks of one width."""
     return {
-        f"C6.{code}": evidence(
-            grouped([row for row in part.rows if row["code"] == code]),
+        f"C6.{code}{suffix}": evidence(
+            grouped([row for row in part.table(table) if row["code"] == code]),
             lambda rows: rows[0]["distortion_ood_median"] - rows[0]["distortion_id_median"],
             runs=lambda rows: rows,
         )
+        for table, suffix in (("warp", ""), ("differences", "_differences"))
         for code in TWO_CODES
     }
 
@@ -92,7 +119,7 @@ STUDY = Study(
     title="volume element by layer of CNNs",
     results=("R6",),
     claims=("C6",),
-    version=3,
+    version=4,
     seeds={"standard": 16},
     wanted=wanted,
     more=more,

@@ -15,7 +15,14 @@ from recombine.runs.config import RunConfig
 from recombine.studies.framework.baseline import CODE_LABELS, TWO_CODES, inner_cnn, mlp, published_mlp
 from recombine.studies.framework.figure_style import SMALL, by_layer, cells_to_show, seeds_note, task_of, unseen_rows
 from recombine.studies.framework.layer_figures import curves, volume_maps
-from recombine.studies.framework.layers import REQUEST, layer_rows, loss_of_factorization, volumes, warp_row
+from recombine.studies.framework.layers import (
+    DIFFERENCES,
+    REQUEST,
+    layer_rows,
+    loss_of_factorization,
+    volumes,
+    warp_row,
+)
 from recombine.studies.framework.learning import (
     Rows,
     all_lengths,
@@ -107,8 +114,9 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
             diagnosis = runs.diagnosis(run)
             about = {"decoder": decoder, "code": code, "depth": depth, "seed": seed, "run": run.id}
             found.tables["layers"] += [{**about, **row} for row in layer_rows(diagnosis)]
+            by_differences = {"warp_median_differences": warp_row(diagnosis, DIFFERENCES)["warp_median"]}
             placed = {"ood_localization": run.summary["ood_localization"]}
-            found.tables["warp"].append({**about, **learning(run), **placed, **warp_row(diagnosis)})
+            found.tables["warp"].append({**about, **learning(run), **placed, **warp_row(diagnosis), **by_differences})
             if decoder == "published":
                 continue
             key = f"{decoder}/{code}/{depth}"
@@ -265,7 +273,7 @@ STUDY = Study(
     title="outputs and layers by depth, CNNs and MLPs",
     results=("R13", "R14"),
     claims=("C14",),
-    version=4,
+    version=5,
     seeds={"standard": 8},
     wanted=wanted,
     request=REQUEST,
