@@ -206,6 +206,24 @@ def test_claims_unfold_to_their_numbers_and_figure(visit, whole, study):
         assert said in notes
 
 
+def test_folders_with_the_same_claims_are_shown_side_by_side(visit, tmp_path):
+    verdicts = {"quick": {"C1": "reproduced", "C2": "inconclusive"}, "standard": {"C2": "not reproduced"}}
+    for name, claims in verdicts.items():
+        (tmp_path / name).mkdir()
+        rows = [{"claim": claim, "text": f"the text of {claim}", "verdict": verdict, "statistic": 0.5}
+                for claim, verdict in claims.items()]  # fmt: skip
+        (tmp_path / name / "claims.json").write_text(json.dumps(rows))
+    write_report(collect([tmp_path / name for name in verdicts]), tmp_path / "page.html")
+    page = visit(tmp_path / "page.html")
+    intro = page.locator("#claims .intro").all_inner_texts()
+    assert intro == ["quick: 1 reproduced, 1 inconclusive", "standard: 1 not reproduced"]
+    first, second = page.locator(".claim").all()
+    assert first.locator(".of-source").all_inner_texts() == ["quick\nreproduced", ""]
+    assert second.locator(".of-source").all_inner_texts() == ["quick\ninconclusive", "standard\nnot reproduced"]
+    second.locator("summary").click()
+    assert second.locator("h3").all_inner_texts() == ["quick", "standard"]
+
+
 def many_series(count, depths):
     """A chart of invented series whose networks differ in depth."""
     points = [[{"depth": d, "layer": name, "mean": i + d, "low": None, "high": None, "seeds": 1}

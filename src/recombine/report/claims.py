@@ -10,7 +10,6 @@ from typing import Any
 from recombine.diagnostics.findings import json_able
 from recombine.report.arrays import Blobs, Block
 
-VERDICTS = ("reproduced", "not reproduced", "inconclusive")
 NAME = re.compile(r"R0*(\d{1,6})(?![0-9])", re.IGNORECASE)
 
 

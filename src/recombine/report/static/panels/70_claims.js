@@ -6,31 +6,16 @@ function buildClaims(main) {
   if (!rows.length && !others.length) return;
   const section = el("section", { id: "claims" }, el("h2", {}, "Claims"));
   main.append(section);
-  const counts = new Map();
-  for (const row of rows) counts.set(String(row.verdict), (counts.get(String(row.verdict)) || 0) + 1);
-  section.append(el("p", { class: "intro" }, [...counts].map(([verdict, n]) => `${n} ${verdict}`).join(", ")));
-  const list = el("div", { class: "card" });
-  for (const row of rows) {
-    const text = row.text ?? row.statement ?? row.title ?? "";
-    const facts = Object.entries(row).filter(([key, value]) => !FOLDED.has(key) && !isEmpty(value));
-    const pictures = el("div", { class: "body" });
-    const details = el(
-      "details",
-      { class: "claim" },
-      el("summary", {}, el("b", {}, row.claim), el("span", { class: "grow" }, text), verdictMark(row.verdict)),
-      el(
-        "div",
-        {},
-        el("table", {}, el("tbody", {}, facts.filter(([, value]) => !isRecords(value)).map(factRow))),
-        facts.filter(([, value]) => isRecords(value)).map(([key, value]) => records(value, key.replaceAll("_", " "))),
-        pictures,
-      ),
-    );
-    details.addEventListener("toggle", () => {
-      if (details.open && !pictures.childNodes.length) showFigures(pictures, row.figures, figures);
-    });
-    list.append(details);
+  const sources = [...new Set(rows.map((row) => row.source))];
+  for (const source of sources) {
+    const counts = new Map();
+    for (const row of rows.filter((row) => row.source === source))
+      counts.set(String(row.verdict), (counts.get(String(row.verdict)) || 0) + 1);
+    const told = [...counts].map(([verdict, n]) => `${n} ${verdict}`).join(", ");
+    section.append(el("p", { class: "intro" }, sources.length > 1 ? `${source}: ${told}` : told));
   }
+  const list = el("div", { class: "card" });
+  for (const same of groupedClaims(rows)) list.append(claimDetails(same, sources, figures));
   if (rows.length) section.append(list);
   if (others.length) {
     const more = el("div", {});
@@ -45,6 +30,52 @@ function buildClaims(main) {
     });
     section.append(details);
   }
+}
+
+// The rows of all folders by claim, in the order in which the claims first occur.
+function groupedClaims(rows) {
+  const groups = new Map();
+  for (const row of rows) {
+    const key = String(row.claim);
+    groups.set(key, [...(groups.get(key) || []), row]);
+  }
+  return [...groups.values()];
+}
+
+// One claim with the verdict of every folder. It expands to the measurements and figures, folder by folder.
+function claimDetails(same, sources, figures) {
+  const several = sources.length > 1;
+  const { claim, text, statement, title } = same[0];
+  const marks = several
+    ? sources.map((source) => {
+        const rows = same.filter((row) => row.source === source);
+        const label = rows.length ? el("small", {}, source) : null; // an empty place keeps the columns aligned
+        return el("span", { class: "of-source" }, label, rows.map((row) => verdictMark(row.verdict)));
+      })
+    : same.map((row) => verdictMark(row.verdict));
+  const bodies = same.map((row) => ({ row, pictures: el("div", { class: "body" }) }));
+  const details = el(
+    "details",
+    { class: "claim" },
+    el("summary", {}, el("b", {}, claim), el("span", { class: "grow" }, text ?? statement ?? title ?? ""), marks),
+    bodies.map(({ row, pictures }) => {
+      const facts = Object.entries(row).filter(([key, value]) => !FOLDED.has(key) && !isEmpty(value));
+      return el(
+        "div",
+        {},
+        several ? el("h3", {}, row.source) : null,
+        el("table", {}, el("tbody", {}, facts.filter(([, value]) => !isRecords(value)).map(factRow))),
+        facts.filter(([, value]) => isRecords(value)).map(([key, value]) => records(value, key.replaceAll("_", " "))),
+        pictures,
+      );
+    }),
+  );
+  details.addEventListener("toggle", () => {
+    if (!details.open) return;
+    for (const { row, pictures } of bodies)
+      if (!pictures.childNodes.length) showFigures(pictures, row.figures, figures);
+  });
+  return details;
 }
 
 function verdictMark(verdict) {
