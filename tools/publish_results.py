@@ -124,6 +124,7 @@ def page(folder: Path) -> str:
     lines = [
         f"# Results of the {about['profile']} profile",
         "",
+        *_report(folder),
         *_partial(about.get("lacking", {})),
         f"Sizes are those of the profile ([reproduce](../../reproduce.md)). {_origin(made)}",
         "",
@@ -150,6 +151,11 @@ def page(folder: Path) -> str:
             lines += ["", f"### {', '.join(study.results)}: {study.title}", ""]
             lines += [f"![{Path(name).stem.replace('_', ' ')}](figures/{name})" for name in ours]
     return "\n".join(lines) + "\n"
+
+
+def _report(folder: Path) -> list[str]:
+    """A link to the text about the results, if there is one."""
+    return ["[What holds, and what does not](report.md) explains these results.", ""] * (folder / "report.md").is_file()
 
 
 def _partial(missing: dict[str, str]) -> list[str]:

@@ -83,7 +83,7 @@ def _estimators(part: PartResult) -> Figure:
         ax.axline((0.1, 0.1), (1, 1), color="0.6", lw=0.8, zorder=0)
         ax.set(xscale="log", yscale="log", title=CODE_LABELS[code], xlabel="trained cells")
     figure.axes[0].set_ylabel("held-out cells")
-    figure.axes[0].legend(frameon=False, fontsize=7, loc="lower left")
+    figure.axes[1].legend(frameon=False, fontsize=7, loc="lower left")
     figure.suptitle("Median |log₁₀ dv − log₁₀ dv of the true images|, one mark per network", fontsize=10)
     return figure
 
