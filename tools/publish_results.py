@@ -22,6 +22,7 @@ from typing import Any
 
 from recombine.core.errors import StoreError
 from recombine.core.files import write_text
+from recombine.core.statistics import median
 from recombine.studies.framework.edition_2 import CLAIMS
 from recombine.studies.framework.inference import MOST_SEEDS
 from recombine.studies.framework.output import Output
@@ -172,12 +173,13 @@ def _widths(folder: Path) -> list[str]:
     if not rows:
         return []
     apart = [row for row in rows if row["same_side"] != "True"]
-    told = "; ".join(
-        f"{r['part']}, seed {r['seed']}: {float(r['value_narrow']):.3g} at width {r['narrow']}, "
-        f"{float(r['value_wide']):.3g} at width {r['wide']}"
-        for r in apart
-    )
-    rest = f" The others: {told}." if apart else ""
+    told = []
+    for part in dict.fromkeys(row["part"] for row in apart):
+        same = [row for row in apart if row["part"] == part]
+        narrow, wide = (f"{median(float(r[f'value_{name}']) for r in same):.3g}" for name in ("narrow", "wide"))
+        seeds = f"seed {same[0]['seed']}" if len(same) == 1 else f"median of {len(same)} seeds"
+        told.append(f"{part}, {seeds}: {narrow} at width {same[0]['narrow']}, {wide} at width {same[0]['wide']}")
+    rest = f" The others: {'; '.join(told)}." if apart else ""
     return [
         "## Widths",
         f"Some seeds were trained at the paper's width too. Of {len(rows)} numbers of claims, {len(rows) - len(apart)} "

@@ -67,11 +67,11 @@ def inner_cnn(profile: Profile, code: str, depth: int, seed: int) -> RunConfig:
 
 
 def two_widths(
-    profile: Profile, seeds: Sequence[int], depths: Sequence[int], checked: Sequence[int]
+    profile: Profile, seeds: Sequence[int], depths: Sequence[int], checked: Sequence[int], wide_seeds: Sequence[int]
 ) -> dict[tuple[int, str, int, int], RunConfig]:
     """Map (width, code, depth, seed) to CNNs for the analysis of layers.
 
-    The first `check_seeds` seeds of the `checked` depths are also included at the profile's full width.
+    The `checked` depths of `wide_seeds` are also included at the profile's full width.
     """
     narrow = {
         (profile.inner_width, code, depth, seed): inner_cnn(profile, code, depth, seed)
@@ -83,7 +83,7 @@ def two_widths(
         (profile.width, code, depth, seed): cnn(profile, code, depth, seed)
         for code in TWO_CODES
         for depth in checked
-        for seed in seeds[: profile.check_seeds]
+        for seed in wide_seeds
     }
     return narrow | wide
 

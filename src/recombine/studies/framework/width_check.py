@@ -1,7 +1,7 @@
 """Checks whether a number depends on the width of the networks, by training some seeds at another width.
 
 If a claim is decided by narrow networks to save time, the study also trains some of its seeds at the profile's full
-width. Its rows contain both, distinguished by the column `width`. Verdicts use only the narrow networks, and the table
+width. Its rows contain both, distinguished by the column `width`. Verdicts use one of the two, and the table
 `width_check` compares the two.
 """
 

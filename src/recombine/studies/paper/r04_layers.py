@@ -46,7 +46,7 @@ FACTORIZATIONS = {
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int, int], RunConfig]:
     """Map (width, code, depth, seed) to runs. Some seeds and depths are also trained at the profile's full width."""
     checked = sorted({profile.depths[0], profile.standard_depth, profile.depths[-1]})
-    return two_widths(profile, seeds, profile.depths, checked)
+    return two_widths(profile, seeds, profile.depths, checked, seeds[: profile.check_seeds])
 
 
 def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:

@@ -27,9 +27,9 @@ METHODS = {"warp": EXACT, "differences": DIFFERENCES}  # table → how its metri
 
 
 def wanted(profile: Profile, seeds: Sequence[int]) -> dict[tuple[int, str, int, int], RunConfig]:
-    """Map (width, code, depth, seed) to a CNN of the standard depth. Some seeds are also trained at the full width."""
+    """Map (width, code, depth, seed) to a CNN of the standard depth, at the full width and at the inner one."""
     depths = [profile.standard_depth]
-    return two_widths(profile, seeds, depths, depths)
+    return two_widths(profile, seeds, depths, depths, seeds)
 
 
 def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
@@ -39,7 +39,7 @@ def more(profile: Profile, seeds: Sequence[int], runs: Runs) -> list[RunConfig]:
 
 def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
     """Deviation of each run's output volume element from that of the true images, and maps of the first seed."""
-    facts = {"configs": {}, "depth": profile.standard_depth, "width": profile.inner_width}
+    facts = {"configs": {}, "depth": profile.standard_depth, "width": profile.width}
     found = PartResult("volume", {table: [] for table in METHODS}, facts=facts)
     ends = last_steps(ladders(runs, wanted(profile, seeds), profile.lengths))
     for (width, code, _, seed), run in runs.labelled(ends):
@@ -48,7 +48,7 @@ def rows(runs: Runs, profile: Profile, seeds: Sequence[int]) -> PartResult:
             about = {"code": code, "width": width, "seed": seed, "run": run.id, **learning(run)}
             for table, method in METHODS.items():
                 found.tables[table].append({**about, **warp_row(diagnosis, method)})
-            if code not in found.facts["configs"] and width == profile.inner_width:
+            if code not in found.facts["configs"] and width == profile.width:
                 found.facts["configs"][code] = run.config.to_dict()
                 found.arrays.update(
                     {f"volume/{code}/{number}": values for number, values in volumes(diagnosis).items()}
@@ -119,7 +119,7 @@ STUDY = Study(
     title="volume element by layer of CNNs",
     results=("R6",),
     claims=("C6",),
-    version=4,
+    version=5,
     seeds={"standard": 16},
     wanted=wanted,
     more=more,
