@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# One process more than there are cores, because tests also wait: for workers to start, for locks, for Ray.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest --dist loadfile --no-loadscope-reorder \
+	--numprocesses $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
 
 .PHONY: demo reproduce test test-long test-oldest lint bench fault-test tutorials docs docs-serve fuzz clean
 
@@ -15,15 +18,14 @@ reproduce: $(READY)
 # About seven minutes on two cores (six are the aim). `.venv/bin/pytest -m quick` answers in about one.
 test: lint
 	$(BIN)/python -m tools.ensure_browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
 
 # What `make test` runs only a sample of: full fault runs, published results, long guides, and all tests with shapes and
 # types checked at run time.
 test-long: $(READY)
 	$(BIN)/python -m tools.ensure_browser
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m long
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
-		--jaxtyping-packages=recombine,beartype.beartype
+	$(PYTEST) -m long
+	$(PYTEST) --jaxtyping-packages=recombine,beartype.beartype
 
 # The built package with the oldest versions that pyproject.toml allows, in an environment of its own (several GB).
 test-oldest: $(READY)
