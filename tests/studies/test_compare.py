@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tools.publish_comparison import FIGURES, page, publish
 
 from recombine import sweeps
 from recombine.core.errors import InputError
@@ -169,6 +171,23 @@ def test_a_comparison_gives_a_row_per_seed(compared):
         assert 0 < row["held_out"] < 1
     for name in ("rows.csv", "summary.csv", "ranks.csv", "table.tex", "compare.json", "figures/heat_map.png"):
         assert (compared.out / name).stat().st_size > 0
+
+
+def test_a_comparison_is_published_with_a_page(compared, tmp_path):
+    publish(compared.out, tmp_path / "small")
+    text = (tmp_path / "small" / "README.md").read_text(encoding="utf-8")
+    for row in compared.rows:
+        share = f"{row['right']:.2f}"
+        assert any(line.startswith(f"| {row['remedy']} |") and share in line for line in text.splitlines())
+    for figure in FIGURES:
+        assert f"(figures/{figure}.png)" in text
+        assert (tmp_path / "small" / "figures" / f"{figure}.png").is_file()
+    assert not (tmp_path / "small" / "runs").exists()
+
+
+@pytest.mark.parametrize("folder", sorted((Path(__file__).parents[2] / "docs" / "benchmark").glob("*/compare.json")))
+def test_the_page_of_a_published_comparison_follows_from_its_files(folder):
+    assert (folder.parent / "README.md").read_text(encoding="utf-8") == page(folder.parent)
 
 
 def test_trials_are_judged_on_inner_cells_only(compared):

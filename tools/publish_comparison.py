@@ -1,0 +1,118 @@
+"""Copy a comparison of remedies into the documentation: rows, tables, small figures, and a page about them.
+
+    python -m tools.publish_comparison comparison docs/benchmark/small
+
+Runs, PDFs and the interactive page stay behind. The page is written from the copied files alone, and a test writes it
+again.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from recombine.core.files import write_text
+from recombine.studies.compare.remedy import Block
+
+FILES = ("rows.csv", "summary.csv", "ranks.csv", "table.tex", "compare.json")
+FIGURES = {
+    "heat_map": "Share of correct unseen cells by remedy, scene and split, mean over seeds",
+    "errors": "OOD against ID error, one point per run",
+    "cost": "Share of correct unseen cells against training time",
+    "ranks": "Mean rank of every remedy with its 95 % interval over seeds",
+}
+
+Rows = list[dict[str, str]]
+
+
+def publish(source: Path, target: Path) -> None:
+    """Copy the files of a complete comparison, and write the page about them."""
+    (target / "figures").mkdir(parents=True, exist_ok=True)
+    for name in (*FILES, *(f"figures/{figure}.png" for figure in FIGURES)):
+        shutil.copyfile(source / name, target / name)
+    write_text(target / "README.md", page(target))
+
+
+def page(folder: Path) -> str:
+    """The page about a folder of results, from its files alone."""
+    about = json.loads((folder / "compare.json").read_text(encoding="utf-8"))
+    summary, ranks = (_table(folder / f"{name}.csv") for name in ("summary", "ranks"))
+    budget = about["budget"]
+    sizes = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in budget.items())
+    lines = [
+        f"# Results of the suite {about['suite']}",
+        "",
+        f"[The benchmark](../../benchmark.md) describes the procedure. Budget: {sizes}. {about['seeds']} seeds.",
+        "",
+        "## Share of correct unseen cells",
+        "Means over seeds. The best remedy of a column is bold, separately for remedies with equal and with their own "
+        "budgets.",
+        "",
+        *_shares(summary),
+        "",
+        "## Ranks",
+        "Mean rank over scenes and splits, remedies with equal budgets only. Rank 1 is the best.",
+        "",
+        *_ranks(ranks),
+        "",
+        "## Figures",
+        *(line for name, text in FIGURES.items() for line in ("", f"![{text}](figures/{name}.png)")),
+    ]
+    left_out = _left_out(about["left_out"])
+    return "\n".join([*lines, *(["", "## Left out", *left_out] if left_out else [])]) + "\n"
+
+
+def _shares(summary: Rows) -> list[str]:
+    tasks = list(dict.fromkeys((row["scene"], row["split"]) for row in summary))
+    found = {(r["remedy"], r["scene"], r["split"]): float(r["right"]) for r in summary if r["right"]}
+    lines = [
+        f"| remedy | {' | '.join(f'{scene}, {split}' for scene, split in tasks)} |",
+        "|---" * (1 + len(tasks)) + "|",
+    ]
+    for block in dict.fromkeys(row["block"] for row in summary):
+        remedies = list(dict.fromkeys(row["remedy"] for row in summary if row["block"] == block))
+        best = {task: max((found[r, *task] for r in remedies if (r, *task) in found), default=None) for task in tasks}
+        for remedy in remedies:
+            cells = [_share(found.get((remedy, *task)), best[task]) for task in tasks]
+            lines.append(f"| {remedy}{'' if block == Block.EQUAL else f' ({block})'} | {' | '.join(cells)} |")
+    return lines
+
+
+def _share(share: float | None, best: float | None) -> str:
+    text = "–" if share is None else f"{share:.2f}"
+    return f"**{text}**" if share is not None and share == best else text
+
+
+def _ranks(ranks: Rows) -> list[str]:
+    columns = list(ranks[0]) if ranks else []
+    lines = [f"| {' | '.join(name.replace('_', ' ') for name in columns)} |", "|---" * len(columns) + "|"]
+    return [*lines, *(f"| {' | '.join(_short(row[name]) for name in columns)} |" for row in ranks)]
+
+
+def _short(text: str) -> str:
+    try:
+        return f"{float(text):.3g}"
+    except ValueError:
+        return text
+
+
+def _left_out(entries: list[list[str]]) -> list[str]:
+    """One line per remedy and reason, with the scenes it concerns."""
+    scenes: dict[tuple[str, str], list[str]] = {}
+    for remedy, scene, _, reason in entries:
+        group = scenes.setdefault((remedy, reason), [])
+        if scene not in group:
+            group.append(scene)
+    return [f"- `{remedy}` on {', '.join(where)}: {reason}" for (remedy, reason), where in scenes.items()]
+
+
+def _table(path: Path) -> Rows:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+if __name__ == "__main__":
+    publish(Path(sys.argv[1]), Path(sys.argv[2]))
