@@ -120,8 +120,8 @@ assert found.verdict.kind == "copies"
 
 # %% [markdown]
 # `diagnosis.save("folder")` saves a diagnosis, and `rc.explore(diagnosis)` shows it as an interactive page. [Diagnose a
-# model](../diagnose.md) explains the parts, the classes and the thresholds; [Your model](../your-model.md) has examples
-# for VAEs, GANs, diffusion samplers and models with other inputs.
+# model](../diagnose.md) explains the parts and [The verdict](../verdict.md) the classes and thresholds; [Your
+# model](../your-model.md) has examples for VAEs, GANs, diffusion samplers and models with other inputs.
 #
 # ## Exercise
 #

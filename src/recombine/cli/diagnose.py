@@ -42,7 +42,7 @@ def diagnose(
     parts: Annotated[
         list[str] | None, typer.Option("--parts", help="Comma-separated parts to compute; default: all.")
     ] = None,
-    geometry: Annotated[str, typer.Option("--geometry", help='"exact", "finite difference", or both.')] = "exact",
+    geometry: Annotated[str, typer.Option("--geometry", help='"exact", "finite difference" or "both".')] = "exact",
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.")] = 0,
     budget: Budget = None,
     draws: Annotated[int, typer.Option("--draws", help="Number of samples to draw from a generative model.")] = 1,

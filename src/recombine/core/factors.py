@@ -441,8 +441,9 @@ class FactorSpace:
             cells = cells // size
         return torch.stack(columns[::-1], dim=-1)
 
-    def values(self, cells: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape factor"]:
-        """The factor values of cells."""
+    def values(self, cells: Int[Tensor, "*shape"] | None = None) -> Float[Tensor, "*shape factor"]:
+        """The factor values of cells; by default of all cells, in order."""
+        cells = torch.arange(len(self)) if cells is None else cells
         coordinates = self.coordinates(cells).to(torch.get_default_dtype())
         values = self._lows(coordinates) + self._steps(coordinates) * coordinates
         for axis, factor in enumerate(self.factors.values()):

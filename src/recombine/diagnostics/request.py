@@ -14,6 +14,7 @@ from recombine.diagnostics.numerics.budget import SECONDS
 from recombine.diagnostics.numerics.superposition import PICTURES
 
 METHODS = ("exact", "finite difference")
+BOTH = "both"
 MOST_DRAWS = 1000
 SHARED = ("layers", "seed")  # settings that all parts of one diagnosis have in common
 
@@ -40,7 +41,7 @@ class DiagnosisRequest:
         parts: The parts; None for all, including those of plug-ins, except parts that are computed on request only.
         layers: Names or patterns of modules, "in", "out"; None for the code, every nonlinearity and the output. See
             `recombine.diagnostics.model.layers`.
-        geometry: How metric tensors are computed: "exact" (derivatives), "finite difference" (on the grid), or both.
+        geometry: How metric tensors are computed: "exact" (derivatives), "finite difference" (on the grid), or "both".
         seed: Seed of all random numbers.
         memory: Bytes of activations held at a time, in addition to the outputs over the grid and the truth. Layers that
             do not fit together are computed one after the other. A layer that does not fit by itself is represented by
@@ -70,6 +71,8 @@ class DiagnosisRequest:
     def __post_init__(self) -> None:
         for name in ("parts", "layers", "geometry", "pictures"):
             object.__setattr__(self, name, _as_tuple(getattr(self, name)))
+        if self.geometry == (BOTH,):
+            object.__setattr__(self, "geometry", METHODS)
         self._check()
 
     def _check(self) -> None:
@@ -86,7 +89,7 @@ class DiagnosisRequest:
         wrong = [method for method in self.geometry if method not in METHODS]
         if wrong or not self.geometry:
             raise InputError(
-                f"The geometry must be {' or '.join(METHODS)}, or both. Got {(wrong or [None])[0]!r}.", "geometry"
+                f"The geometry must be {', '.join(METHODS)} or {BOTH}. Got {(wrong or [None])[0]!r}.", "geometry"
             )
         if isinstance(self.memory, bool) or not isinstance(self.memory, int) or self.memory < 1:
             raise InputError(

@@ -364,3 +364,45 @@ def test_thresholds_matter():
         ).reason
         is Undecided.TOO_FEW_CELLS
     )
+
+
+BLOBS = rc.FactorSpace(x=6, y=6, size=[1.0, 1.5, 2.0])
+CORNER = torch.from_numpy((rc.holdouts.corner(BLOBS, 3, factors=["x", "y"])).mask.ravel())
+
+
+def blobs():
+    values, pixel = BLOBS.values(), torch.arange(12.0)
+    across, down = (pixel - 2 * values[:, axis, None] - 0.5 for axis in (0, 1))
+    far = down[:, :, None].square() + across[:, None, :].square()
+    return torch.exp(-far / (2 * values[:, 2, None, None].square()))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda truth, relatives: -truth,
+        lambda truth, relatives: 1 - truth,
+        lambda truth, relatives: -relatives[:2].sum(0),
+    ],
+    ids=["minus the truth", "one minus the truth", "minus two memories"],
+)
+def test_memories_that_cancel_one_another_are_no_sum(made):
+    """With their mean removed, the 39 memories of a cell span nearly all images, also with weights ≥ 0."""
+    truth, at = blobs(), BLOBS.coordinates(torch.arange(len(BLOBS)))
+    outputs = truth.clone()
+    for cell in CORNER.nonzero()[:, 0]:
+        shares = (at == at[cell]).any(1) & ~CORNER
+        outputs[cell] = made(truth[cell], truth[shares])
+    found = judge(gather_evidence(outputs, BLOBS, trained=~CORNER, unseen=CORNER, truth=truth))
+    assert found.kind is VerdictKind.FAILS
+    assert CellClass.SUM not in found.unseen
+
+
+def test_memories_that_add_up_are_a_sum_with_three_factors():
+    truth, at = blobs(), BLOBS.coordinates(torch.arange(len(BLOBS)))
+    outputs = truth.clone()
+    for cell in CORNER.nonzero()[:, 0]:
+        relatives = truth[((at == at[cell]).sum(1) == 2) & ~CORNER]
+        outputs[cell] = 2 * relatives.mean(0)
+    found = judge(gather_evidence(outputs, BLOBS, trained=~CORNER, unseen=CORNER, truth=truth))
+    assert found.kind is VerdictKind.SUPERPOSES

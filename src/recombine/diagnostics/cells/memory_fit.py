@@ -17,6 +17,7 @@ from recombine.diagnostics.cells.products import Products
 AS_WELL = 0.02  # additional share of an output's energy that a sparse sum may leave unexplained
 NOTHING = 1e-12  # energy, relative to the largest, that is rounding error
 AT_ONCE = 256  # cells whose memories are compared together
+CANCELS = 0.3  # share of its parts' energies below which a sum does not count, because its parts cancel one another
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,7 @@ def fit_memories(
 
 
 def _best_sum(raised: Tensor, looked: Tensor, pool: Tensor, cells: Tensor, memories: Memories) -> dict[str, Tensor]:
-    weights, left = _sum(raised, looked, pool, memories, sparse=True)
+    weights, left = _sum(raised, looked, pool, memories, shown=True)
     numbers = torch.where(memories.exists, cells[pool[memories.column]], -1)
     weights, order = weights.sort(dim=1, descending=True, stable=True)
     numbers = torch.where(weights > 0, numbers.gather(1, order), -1)
@@ -141,17 +142,33 @@ def _system(raised: Tensor, looked: Tensor, pool: Tensor, memories: Memories) ->
 
 
 def _sum(
-    raised: Tensor, looked: Tensor, pool: Tensor, memories: Memories, *, sparse: bool = False
+    raised: Tensor, looked: Tensor, pool: Tensor, memories: Memories, *, shown: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Weights of the best sum of each cell's memories, and its residual."""
+    """Weights of the best sum of each cell's memories, and its residual.
+
+    `shown`: use as few memories as suffice, and none if they cancel one another. Without it, as for the control, any
+    sum counts.
+    """
     gram, cross, energy = _system(raised, looked, pool, memories)
     if memories.column.shape[1] == 0:
         return torch.zeros(len(looked), 0, dtype=torch.float64), torch.full_like(energy, torch.inf)
     weights = nonnegative_weights(gram, cross)
-    if sparse:
+    if shown:
         weights = sparse_weights(gram, cross, energy, weights, slack=AS_WELL * energy)
+        weights = weights * _adds_up(gram, weights)[:, None]
     left = unexplained(gram, cross, energy, weights)
     return weights, torch.where(memories.exists.any(1), left, torch.inf)
+
+
+def _adds_up(gram: Tensor, weights: Tensor) -> Tensor:
+    """Whether the parts of each sum add up instead of cancelling one another: ‖Σ w a‖² ≥ 0.3 · Σ w² ‖a‖².
+
+    With their mean removed, many memories span all directions even with weights ≥ 0, for example the negative of each
+    of them. Such a sum shows none of its memories.
+    """
+    built = (weights * (gram @ weights[:, :, None]).squeeze(-1)).sum(1)
+    parts = (weights.square() * gram.diagonal(dim1=1, dim2=2)).sum(1)
+    return built >= CANCELS * parts
 
 
 def _ghosts(

@@ -152,7 +152,7 @@ class SuperpositionPart(Part):
         verdict = Verdict.from_json(result.facts["verdict"])
         shares = ", ".join(f"{one.meaning} {share:.0%}" for one, share in verdict.unseen.items())
         cosines = [
-            f"cosine with the superposition ({row['side']} side, mean subtracted) {row['cosine']:.3g}"
+            f"cosine with the equal-weight superposition ({row['side']} side, mean subtracted) {row['cosine']:.3g}"
             + ("" if math.isnan(row["cosine_truth"]) else f", with the truth {row['cosine_truth']:.3g}")
             for row in result.table("summary")
             if row["centred"]

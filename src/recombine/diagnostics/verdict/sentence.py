@@ -84,7 +84,7 @@ def _others(verdict: Verdict, of: str = "") -> str:
     ofs = [of, *[""] * len(frequent)]
     clauses = [f"{percent(share)}{of} {_plural(one, verdict)}" for (share, one), of in zip(frequent, ofs)]
     rest = sum(share for share, _ in found) - sum(share for share, _ in frequent)
-    clauses += [f"{percent(rest)} fall into other classes"] if rest >= REST else []
+    clauses += [f"{percent(rest)} fall into further classes"] if rest >= REST else []
     return clauses[0] if len(clauses) == 1 else f"{', '.join(clauses[:-1])}, and {clauses[-1]}"
 
 
