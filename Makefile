@@ -47,7 +47,7 @@ fault-test: $(READY)
 
 # Generated command lines, files, folders and models: no traceback, no hang, nothing left behind (at most 20 minutes)
 fuzz: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --cases 10000 --processes 500 --workers 2 --minutes 20
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --cases 10000 --processes 500 --workers 3 --minutes 20
 
 # torch comes first and by its exact version: a range would take a build with several GB of GPU libraries.
 $(READY): pyproject.toml constraints.txt
