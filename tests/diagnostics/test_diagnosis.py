@@ -313,7 +313,7 @@ class Bad(nn.Module):
         ({"pictures": [27], "holdout": None}, "no hold-out was given"),
         ({"encode": lambda v: 1 / 0}, "`encode` failed.*ZeroDivisionError"),
         ({"target": lambda v: 1 / 0}, "target function failed.*ZeroDivisionError"),
-        ({"geometry": "rough"}, "exact or finite difference"),
+        ({"geometry": "rough"}, "exact, finite difference or both"),
         ({"target": torch.zeros(64, 3)}, "as many numbers per cell as the model's output, 64"),
         (
             {"target": torch.zeros(64, 4, 16), "model": nn.Sequential(network(), nn.Unflatten(1, (16, 4)))},

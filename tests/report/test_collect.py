@@ -71,7 +71,8 @@ def test_a_run_without_a_diagnosis(tmp_path):
         collect([run.path])
     found = collect([store.root])
     assert (len(found.runs), found.models) == (1, [])
-    assert "1 run in" in found.notes[0]
+    assert run.path.parent.name in found.notes[0]
+    assert "1 run has no diagnosis" in found.notes[0]
     found = collect([run.path], diagnose=True)
     assert all(found.models[0].diagnosis[part].computed for part in page_parts())
     shutil.rmtree(run.path / "diagnosis")
