@@ -3,9 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# One process more than there are cores, because tests also wait: for workers to start, for locks, for Ray.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest --dist loadfile --no-loadscope-reorder \
-	--numprocesses $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo reproduce test test-long test-oldest lint bench fault-test tutorials docs docs-serve fuzz clean
 
