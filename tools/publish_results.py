@@ -32,6 +32,7 @@ from recombine.studies.framework.study import discover, natural, undiagnosed
 from recombine.studies.framework.verdicts import Outcome
 
 PROFILE_ORDER = ("quick", "standard", "paper")
+DECIDING = {Outcome.NOT_REPRODUCED: "; `{}` fails", Outcome.INCONCLUSIVE: "; `{}` is open"}  # the part that decides
 OVERVIEW = "<!-- written by `python -m tools.publish_results`: do not edit below -->\n"
 
 
@@ -210,7 +211,10 @@ def overview(results: Path) -> str:
 
 
 def _short(row: dict[str, Any] | None) -> str:
-    return "–" if row is None else f"**{row['verdict']}** ({row['decided_by']}, {row['n_seeds']} seeds)"
+    if row is None:
+        return "–"
+    part = DECIDING.get(row["verdict"], "").format(row["decided_by"])
+    return f"**{row['verdict']}** ({row['n_seeds']} seeds{part})"
 
 
 def write_overview(results: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from recombine.cli.app import app
-from recombine.runs.config import RunConfig
+from recombine.runs.config import RunConfig, differing, flat
 
 TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "decoder.kind=mlp",
         "decoder.width=16", "training.steps=20"]  # fmt: skip
@@ -101,6 +101,23 @@ def test_runs_list_show_and_rm(tmp_path):
     assert (tmp_path / RUN).exists()
     assert json.loads(call("runs", "rm", RUN[:6], "--out", tmp_path, "--json").stdout)["removed"] == [RUN]
     assert not (tmp_path / RUN).exists()
+
+
+def test_the_list_of_runs_shows_the_settings_in_which_they_differ(tmp_path):
+    call("train", *TINY, "--out", tmp_path)
+    assert "training" not in call("runs", "list", "--out", tmp_path).stdout
+    call("train", *TINY, "training.steps=5", "training.optimizer.beta1=0.8", "--out", tmp_path)
+    head, *rows = (line.split() for line in call("runs", "list", "--out", tmp_path).stdout.splitlines())
+    assert head[5:8] == ["training.steps", "training.optimizer.beta1", "seed"]
+    assert {tuple(row[6:8]) for row in rows} == {("20", "0.9"), ("5", "0.8")}
+
+
+@pytest.mark.quick
+def test_settings_that_differ_are_those_with_two_values_among_the_runs_that_have_them():
+    given = [{"decoder": {"kind": "mlp"}, "seed": 0}, {"decoder": {"kind": "cnn", "optimizer": {"lr": 1}}, "seed": 0}]
+    assert differing(flat(one, levels=3) for one in given) == ["decoder.kind"]
+    given.append({"decoder": {"kind": "cnn", "optimizer": {"lr": 2}}, "seed": 0})
+    assert differing(flat(one, levels=3) for one in given) == ["decoder.kind", "decoder.optimizer.lr"]
 
 
 def test_all_runs_are_checked_before_the_first_is_deleted(tmp_path):

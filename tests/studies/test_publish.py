@@ -73,11 +73,13 @@ def test_profiles_stand_side_by_side(tmp_path):
     row = {"claim": "C6", "verdict": "reproduced", "decided_by": "ramp", "n_seeds": 16}
     for name, missing in (("standard", {}), ("quick", {"volume": "1 of 3 seeds"})):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "claims.json").write_text(json.dumps([row]))
+        rows = [row, {**row, "claim": "C7", "verdict": "inconclusive" if missing else "not reproduced"}]
+        (tmp_path / name / "claims.json").write_text(json.dumps(rows))
         (tmp_path / name / "reproduce.json").write_text(json.dumps({"lacking": missing}))
     write_overview(tmp_path)
     text = (tmp_path / "README.md").read_text()
     assert "| claim | [quick](quick/README.md) (partial) | [standard](standard/README.md) |" in text
-    assert "| **reproduced** (ramp, 16 seeds) | **reproduced** (ramp, 16 seeds) |" in text
+    assert "| **reproduced** (16 seeds) | **reproduced** (16 seeds) |" in text
+    assert "| **inconclusive** (16 seeds; `ramp` is open) | **not reproduced** (16 seeds; `ramp` fails) |" in text
     write_overview(tmp_path)
     assert (tmp_path / "README.md").read_text() == text

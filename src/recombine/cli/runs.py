@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from recombine.runs.stored import StoredRun
 
 MOST_METRICS = 4  # columns: the first metrics that some run has
+MOST_SETTINGS = 4  # columns: the first settings in which runs differ, besides those that every row shows
+SHOWN = {"decoder.kind", "decoder.depth", "decoder.width", "encoding.kind", "holdout.kind", "seed"}
 
 
 def register(app: typer.Typer) -> None:
@@ -32,12 +34,13 @@ def register(app: typer.Typer) -> None:
 
 @command
 def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
-    """List all runs of a store with their settings, status and scores.
+    """List all runs of a store with their status, main settings, the settings in which they differ, and scores.
 
     \b
     Example:
       recombine runs list --out runs
     """
+    from recombine.runs.config import differing, flat
     from recombine.runs.damage import MOST_NAMED, damage_lines
     from recombine.runs.store import Store
 
@@ -51,9 +54,17 @@ def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
     damaged = {row.id: row.status.reason for row in rows if row.status.damaged}
     shown = [row for row in rows if not row.status.damaged or len(damaged) <= MOST_NAMED]
     known = [column for column in score_columns() if any(column in row.summary for row in shown)][:MOST_METRICS]
-    show_table([{**row.summary, "run": row.id, "status": short(row.status), **headline(row.config),
-                 **({"decoder": row.name} if row.name else {})} for row in shown],
-               ["run", "status", "decoder", "encoding", "holdout", "seed", *known])  # fmt: skip
+    given = [flat(row.config, levels=3) for row in shown]
+    settings = [key for key in differing(given) if key not in SHOWN]
+    columns = ["run", "status", "decoder", "encoding", "holdout", *settings[:MOST_SETTINGS], "seed", *known]
+    table = []
+    for row, own in zip(shown, given):
+        named = {"decoder": row.name} if row.name else {}
+        status = {"run": row.id, "status": short(row.status)}
+        table.append({**row.summary, **own, **status, **headline(row.config), **named})
+    show_table(table, columns)
+    if len(settings) > MOST_SETTINGS:
+        say(f"The runs also differ in {', '.join(settings[MOST_SETTINGS:])}. --json shows all settings.", err=True)
     for line in damage_lines(out, damaged):
         say(line, err=True)
 

@@ -248,15 +248,26 @@ def hash_of(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
-def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten a nested configuration into "group.setting" keys. Deeper levels stay nested."""
+def flat(config: Mapping[str, Any], levels: int = 1) -> dict[str, Any]:
+    """Flatten some levels of a nested configuration, into "group.setting" keys. Deeper levels stay nested."""
     found: dict[str, Any] = {}
     for group, content in config.items():
-        if isinstance(content, Mapping):
-            found |= {f"{group}.{key}": value for key, value in content.items()}
+        if isinstance(content, Mapping) and levels:
+            found |= {f"{group}.{key}": value for key, value in flat(content, levels - 1).items()}
         else:
             found[group] = content
     return found
+
+
+def differing(settings: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The settings that have more than one value among the flat configurations that have them."""
+    values: dict[str, list[Any]] = {}
+    for config in settings:
+        for key, value in config.items():
+            seen = values.setdefault(key, [])
+            if len(seen) < 2 and value not in seen:
+                seen.append(value)
+    return [key for key, seen in values.items() if len(seen) > 1]
 
 
 def override(base: Mapping[str, Any], overrides: Iterable[str]) -> tuple[dict[str, Any], list[Problem]]:

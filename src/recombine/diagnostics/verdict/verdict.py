@@ -47,7 +47,9 @@ class Verdict:
         unseen, trained: Share of the cells in each class that occurs.
         manner: The most frequent class among unseen cells that are not right; None if all are.
         factors: A row per factor; empty without truth.
-        id_error, ood_error: Mean squared error over the truth's variance.
+        id_error, ood_error: Squared error over the truth's variance around the mean trained image, both summed over
+            trained cells (`id_error`) or over unseen cells (`ood_error`). The metric `relative_error` differs: it
+            divides by the variance over all available cells.
         strength: Contrast of trained outputs relative to the truth; 1 if it is the same.
         blurred: Whether trained outputs lack the truth's fine detail.
         noisy: Whether trained outputs differ from the truth in another way, by more than the threshold `right`.
