@@ -72,9 +72,9 @@ def test_a_broken_plug_in_ends_with_code_2_and_its_place(tmp_path):
 def test_standard_output_holds_the_json_and_nothing_else(tmp_path):
     plugin = tmp_path / "shout.py"
     plugin.write_text(SHOUT)
-    words = ["runs", "list", "--out", str(tmp_path), "--plugin", str(plugin), "--json"]
+    words = ["plugins", "--plugin", str(plugin), "--json"]
     done = subprocess.run([sys.executable, "-m", "recombine", *words], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == []
+    assert [row["name"] for row in json.loads(done.stdout)] == ["shout"]
     assert "a library prints" in done.stderr
     assert "so does C" in done.stderr
 
@@ -94,7 +94,7 @@ def test_control_characters_reach_no_terminal(capsys):
 
 @pytest.mark.parametrize("target", ["/dev/full", "pipe"])
 def test_output_that_cannot_be_written_ends_with_a_message_and_a_code(tmp_path, target):
-    call = f"{sys.executable} -m recombine runs list --out {tmp_path}"
+    call = f"{sys.executable} -m recombine plugins"
     shell = f"{call} > {target}"
     if target == "pipe":  # the reader is gone before anything is written
         shell = f"mkfifo {tmp_path}/p; (exec 3<{tmp_path}/p; exec 3<&-) & {call} > {tmp_path}/p; exit $?"
@@ -106,9 +106,11 @@ def test_output_that_cannot_be_written_ends_with_a_message_and_a_code(tmp_path, 
     assert done.stderr == f"error: cannot write to standard output: {what}.\n"
 
 
-@pytest.mark.parametrize(("closed", "code"), [("1", 1), ("2", 0), ("0", 0)])
-def test_closed_standard_streams_are_told_and_never_become_files(tmp_path, closed, code):
-    call = f"{sys.executable} -m recombine runs list --out {tmp_path} {closed}>&-"
+@pytest.mark.parametrize(
+    ("closed", "code", "command"), [("1", 1, "runs list --out nothing"), ("2", 0, "plugins"), ("0", 0, "plugins")]
+)
+def test_closed_standard_streams_are_told_and_never_become_files(closed, code, command):
+    call = f"{sys.executable} -m recombine {command} {closed}>&-"
     done = subprocess.run(["bash", "-c", call], capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr

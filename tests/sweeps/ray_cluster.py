@@ -1,7 +1,8 @@
 """A real Ray cluster of two nodes on loopback: the same table as in-process, also when a node is killed midway.
 
-python -m tests.sweeps.ray_cluster FOLDER prints what happened as JSON. It is a program of its own, because Ray leaves
-threads and sockets behind that a test suite would trip over.
+python -m tests.sweeps.ray_cluster FOLDER sweep plugin shared json kill sockets prints what happened as JSON; leave out
+what is not wanted. It is a program of its own, because Ray leaves threads and sockets behind that a test suite would
+trip over.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -114,58 +117,76 @@ def plugin_of_the_guide(folder: Path, ray: dict[str, str]) -> dict[str, object]:
     return {**found, "same": tables[0] == tables[1]}
 
 
-def main() -> None:
-    from ray.cluster_utils import Cluster
-
+def table_of(folder: Path, words: list[str], **options: Any) -> str:
+    """The table of a sweep."""
     from recombine import sweeps
 
-    folder = Path(sys.argv[1])
-    told: dict[str, object] = {}
+    result = sweeps.run(sweeps.parse(words).configs, folder, device="cpu", quiet=True, **options)
+    assert not result.failed, result.failed
+    return sweeps.table(folder).to_csv()
 
-    def sweep(name: str, words: list[str], **options) -> str:
-        result = sweeps.run(sweeps.parse(words).configs, folder / name, device="cpu", quiet=True, **options)
-        assert not result.failed, result.failed
-        return sweeps.table(folder / name).to_csv()
 
-    began = time.monotonic()
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": False}
-    )
-    second = cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1")
-    cluster.wait_for_nodes()
-    told["cluster_seconds"] = round(time.monotonic() - began, 1)
-    ray = {"engine": "ray", "address": cluster.address}
-
-    told["same"] = sweep("ray", QUICK, **ray) == sweep("in-process", QUICK, engine="in-process")
-    told["at_once"] = max(_together(folder / "ray"))
-    told["shared_same"] = sweep("shared", QUICK, shared=True, **ray) == sweep("ray", QUICK, **ray)
-
-    told["json"] = json_of_printing_workers(folder, cluster.address)
-    told["plugin"] = plugin_of_the_guide(folder, ray)
-
-    def kill() -> None:
-        started(folder / "killed", 3)
-        cluster.remove_node(second, allow_graceful=False)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    disturbed = sweep("killed", LONGER, **ray)
-    killer.join()
-    told["same_after_kill"] = disturbed == sweep("undisturbed", LONGER, engine="in-process")
+def killed_node(folder: Path, ray: dict[str, str], kill: Callable[[], None]) -> dict[str, object]:
+    """A sweep of which a node is killed after three runs were started."""
     from recombine.sweeps.journal import events
 
-    log = list(events(folder / "killed"))
-    told["lost"] = sum(e["event"] == "lost" for e in log)
-    told["finished"] = sum(len(e["runs"]) for e in log if e["event"] == "finished")
-    told["runs"] = len({run for e in log for run in e["runs"]})
-    cluster.shutdown()
+    def when_started() -> None:
+        started(folder / "killed", 3)
+        kill()
 
+    killer = threading.Thread(target=when_started)
+    killer.start()
+    disturbed = table_of(folder / "killed", LONGER, **ray)
+    killer.join()
+    log = list(events(folder / "killed"))
+    return {
+        "same": disturbed == table_of(folder / "undisturbed", LONGER, engine="in-process"),
+        "lost": sum(e["event"] == "lost" for e in log),
+        "finished": sum(len(e["runs"]) for e in log if e["event"] == "finished"),
+        "runs": len({run for e in log for run in e["runs"]}),
+    }
+
+
+def sockets_of_a_local_cluster() -> dict[str, object]:
+    """Where the cluster that recombine starts on this machine listens."""
     from recombine.sweeps.engines.ray_engine import RayCluster
 
     local = RayCluster(workers=1)
-    told["listening_beyond"], told["listening_on_loopback"] = listening()
+    beyond, loopback = listening()
     local.close()
-    told["seconds"] = round(time.monotonic() - began, 1)
+    return {"beyond": beyond, "loopback": loopback}
+
+
+def main() -> None:
+    from ray.cluster_utils import Cluster
+
+    folder, wanted = Path(sys.argv[1]), sys.argv[2:]
+    on_loopback = {"num_cpus": 1, "node_ip_address": "127.0.0.1"}
+    cluster = Cluster(initialize_head=True, head_node_args={**on_loopback, "include_dashboard": False})
+    second = cluster.add_node(**on_loopback)
+    cluster.wait_for_nodes()
+    ray = {"engine": "ray", "address": cluster.address}
+
+    def sweep() -> dict[str, object]:
+        same = table_of(folder / "ray", QUICK, **ray) == table_of(folder / "here", QUICK, engine="in-process")
+        return {"same": same, "at_once": max(_together(folder / "ray"))}
+
+    def shared() -> dict[str, object]:
+        return {
+            "same": table_of(folder / "shared", QUICK, shared=True, **ray) == table_of(folder / "ray", QUICK, **ray)
+        }
+
+    checks: dict[str, Callable[[], dict[str, object]]] = {
+        "sweep": sweep,
+        "shared": shared,
+        "json": lambda: json_of_printing_workers(folder, cluster.address),
+        "plugin": lambda: plugin_of_the_guide(folder, ray),
+        "kill": lambda: killed_node(folder, ray, lambda: cluster.remove_node(second, allow_graceful=False)),
+    }
+    told = {name: check() for name, check in checks.items() if name in wanted}
+    cluster.shutdown()
+    if "sockets" in wanted:
+        told["sockets"] = sockets_of_a_local_cluster()
     print(json.dumps(told))
 
 

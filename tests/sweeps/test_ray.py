@@ -14,22 +14,31 @@ from recombine.sweeps.engines.ray_engine import connect
 ROOT = Path(__file__).parents[2]
 
 
-def test_two_nodes_give_the_table_of_one_process_also_when_one_is_killed(tmp_path):
-    command = [sys.executable, "-m", "tests.sweeps.ray_cluster", str(tmp_path)]
+def two_nodes(folder: Path, *checks: str) -> dict[str, dict]:
+    command = [sys.executable, "-m", "tests.sweeps.ray_cluster", str(folder), *checks]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["same"], "the table differs from the one made in one process"
-    assert told["shared_same"], "the table differs when workers write into a shared folder"
-    assert told["at_once"] == 2, "one node did everything"
-    assert told["same_after_kill"]
-    assert told["lost"] >= 1, "nothing ran on the killed node"
-    assert told["finished"] == told["runs"] == 6
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_two_nodes_give_the_table_of_one_process_also_of_a_plugin(tmp_path):
+    told = two_nodes(tmp_path, "sweep", "plugin")
+    assert told["sweep"]["same"], "the table differs from the one made in one process"
+    assert told["sweep"]["at_once"] == 2, "one node did everything"
     assert told["plugin"] == {"plugin-ray": 2, "plugin-here": 2, "same": True}, "a plug-in's run differs"
+
+
+@pytest.mark.long
+def test_a_killed_node_a_shared_folder_and_workers_that_print_change_nothing(tmp_path):
+    told = two_nodes(tmp_path, "shared", "json", "kill", "sockets")
+    assert told["shared"]["same"], "the table differs when workers write into a shared folder"
+    assert told["kill"]["same"]
+    assert told["kill"]["lost"] >= 1, "nothing ran on the killed node"
+    assert told["kill"]["finished"] == told["kill"]["runs"] == 6
     assert len(json.loads(told["json"]["stdout"])["trained"]) == 2, "standard output of --json is more than JSON"
     assert told["json"]["processes"] >= 2, "no worker loaded the plug-in that prints"
-    assert told["listening_on_loopback"] > 0
-    assert told["listening_beyond"] == []
+    assert told["sockets"]["loopback"] > 0
+    assert told["sockets"]["beyond"] == []
 
 
 @pytest.mark.parametrize(

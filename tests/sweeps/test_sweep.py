@@ -207,7 +207,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on_to_the_same_bits(tmp_path):
     assert not list(out.glob("*/.lock"))
     assert len(list(out.glob("*/checkpoint.safetensors"))) == 1
     assert list(out.glob("*/run.json")) == []
-    again = command(*words, "--out", out)
+    again = command(*words[:4], "--out", out, "--engine", "in-process")  # starts no worker
     assert again.communicate(timeout=120) is not None
     assert again.returncode == 0
     wanted = sweeps.parse([*TINY, *words[:4]]).configs
@@ -247,7 +247,7 @@ def test_what_a_batch_finished_before_it_raised_counts_as_finished(tmp_path, mon
 
 
 def test_two_drivers_share_the_work_and_do_nothing_twice(tmp_path):
-    words = ("decoder.kind=cnn", "decoder.depth=2", "training.steps=60", "seed=0..5", "--max-parallel", "1")
+    words = ("decoder.kind=cnn", "decoder.depth=2", "training.steps=60", "seed=0..5", "--engine", "in-process")
     both = [command(*words, "--out", tmp_path / "runs", "--json") for _ in range(2)]
     answers = []
     for process in both:
