@@ -111,8 +111,8 @@ def test_a_run_that_raises_is_reported_and_the_others_go_on(tmp_path):
     result = sweep(wanted, tmp_path / "runs", engine="processes", workers=1)
     assert result.finished == [wanted[0].hash]
     [failure] = result.failed
-    assert failure.run == wanted[1].hash
-    assert "learning rate that is too high" in failure.error
+    assert (failure.run, failure.cause, failure.key) == (wanted[1].hash, sweeps.Cause.DIVERGED, "")
+    assert [e["cause"] for e in events(tmp_path / "runs") if e["event"] == "failed"] == ["diverged"]
     assert failure.error in Path(failure.log).read_text()
     assert "too high" in sweeps.status(tmp_path / "runs").failed[wanted[1].hash]
 
@@ -153,7 +153,7 @@ def test_a_worker_killed_again_and_again_is_given_up(tmp_path):
         stop.set()
         killer.join()
     assert result.finished == []
-    assert "The job was lost 2 times. Last time, its process" in result.failed[0].error
+    assert [failure.cause for failure in result.failed] == [sweeps.Cause.LOST]
     assert [e["attempt"] for e in events(out) if e["event"] == "started"] == [1, 2]
 
 
@@ -164,7 +164,7 @@ def test_a_run_that_takes_too_long_is_ended_and_the_others_go_on(tmp_path, engin
     result = sweep([*long, *short], tmp_path / "runs", engine=engine, workers=1, time_limit=5.0)
     assert result.finished == [short[0].hash]
     assert [failure.run for failure in result.failed] == [long[0].hash]
-    assert any(told in result.failed[0].error for told in ("time limit", "TimeLimit"))
+    assert result.failed[0].cause == sweeps.Cause.TIME_LIMIT
 
 
 def test_a_full_disk_fails_the_run_that_meets_it_and_the_same_call_goes_on(tmp_path, monkeypatch, done):
@@ -181,7 +181,7 @@ def test_a_full_disk_fails_the_run_that_meets_it_and_the_same_call_goes_on(tmp_p
     monkeypatch.setattr(files.os, "fsync", full)
     result = sweep(wanted, tmp_path / "runs")
     assert len(result.finished) == 5
-    assert "No space left on device" in result.failed[0].error
+    assert result.failed[0].cause == sweeps.Cause.STORE
     monkeypatch.setattr(files.os, "fsync", real)
     assert sweep(wanted, tmp_path / "runs").trained == [victim.hash]
     assert sweeps.table(tmp_path / "runs").to_csv() == sweeps.table(done).to_csv()

@@ -11,9 +11,10 @@ The same call resumes a sweep after an interruption or a crash. No finished run 
 table is byte-for-byte identical to that of an uninterrupted sweep. See docs/sweeps.md.
 """
 
-from recombine.sweeps.driver import Failure, SweepResult, checked_limits
+from recombine.sweeps.driver import SweepResult, checked_limits
 from recombine.sweeps.engines.choice import check_engine
 from recombine.sweeps.engines.engine import ENGINES, EngineOptions, Needs
+from recombine.sweeps.failures import Cause, Failure
 from recombine.sweeps.planning import SweepPlan, plan
 from recombine.sweeps.running import run
 from recombine.sweeps.spec.spec import Sweep, parse
@@ -21,6 +22,6 @@ from recombine.sweeps.status import SweepStatus, status
 from recombine.sweeps.table import Table, table
 
 __all__ = [
-    "ENGINES", "EngineOptions", "Failure", "Needs", "Sweep", "SweepPlan", "SweepResult", "SweepStatus", "Table",
-    "check_engine", "checked_limits", "parse", "plan", "run", "status", "table",
+    "ENGINES", "Cause", "EngineOptions", "Failure", "Needs", "Sweep", "SweepPlan", "SweepResult", "SweepStatus",
+    "Table", "check_engine", "checked_limits", "parse", "plan", "run", "status", "table",
 ]  # fmt: skip

@@ -13,7 +13,8 @@ from recombine.core.errors import InputError, LockHeld, LockLost, StoreError, Tr
 from recombine.core.interrupt import Interrupt, interruptible
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
-from recombine.sweeps.engines.engine import Answered, Engine, Event, Lost, Raised
+from recombine.sweeps.engines.engine import Answered, Engine, Event, Lost, Overdue, Raised
+from recombine.sweeps.failures import Cause, Failure, Reason, because, reason_of
 from recombine.sweeps.jobs.work import DIAGNOSE, Answer, Options, Work
 from recombine.sweeps.journal import Journal, finished_by_others
 from recombine.sweeps.progress import SweepProgress
@@ -22,15 +23,6 @@ TICK = 0.2
 WAIT_FOR_OTHERS = 2.0  # seconds until a run that another process is working on is checked again
 PATIENCE = 20.0  # seconds without a free worker (as on a full cluster) before a message is printed
 STOPPING = 30.0  # seconds that jobs have to save their state
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a run is not finished."""
-
-    run: str
-    error: str
-    log: str | None = None  # file that contains the traceback
 
 
 @dataclass
@@ -142,7 +134,7 @@ class Driver:
             except LockHeld:
                 self._later(work)
             except StoreError as error:
-                self._fail(work, str(error), "")
+                self._fail(work, reason_of(error))
             else:
                 self.running[work.id] = work
                 runs = [config.hash for config in work.configs]
@@ -189,9 +181,11 @@ class Driver:
         try:
             if isinstance(event, Lost):
                 self._lost(work, event.reason)
+            elif isinstance(event, Overdue):
+                self._overdue(work)
             elif isinstance(event, Raised):
                 self._drop_done(work)
-                self._fail(work, event.error, event.traceback)
+                self._fail(work, because(Cause.UNEXPECTED, event.error, event.traceback))
             else:
                 self._answered(work, event, interrupt)
         finally:
@@ -204,7 +198,7 @@ class Driver:
             return
         self.journal.note("lost", [config.hash for config in work.configs], work=work.name, reason=reason)
         if work.losses > self.retries:
-            self._fail(work, f"The job was lost {work.losses} times. Last time, {reason}.", "")
+            self._fail(work, because(Cause.LOST, f"The job was lost {work.losses} times. Last time, {reason}."))
         else:
             self.waiting.insert(0, work)
 
@@ -213,7 +207,7 @@ class Driver:
         self._count_answer(work, answer)
         for config in work.configs:
             if config.hash in answer["failed"]:
-                self._fail(work.of([config]), *answer["failed"][config.hash])
+                self._fail(work.of([config]), answer["failed"][config.hash])
         interrupt.requested |= answer["interrupted"] and self.engine.same_process
         over = {*answer["finished"], *answer["failed"]}
         work.configs = [config for config in work.configs if config.hash not in over]
@@ -242,7 +236,7 @@ class Driver:
             except LockLost:  # this process was suspended, and another one took over the run
                 busy.append(config.hash)
             except StoreError as error:
-                failed[config.hash] = [str(error), ""]
+                failed[config.hash] = reason_of(error)
         return {**answer, "finished": finished, "failed": failed, "busy": busy} if work.locks else answer
 
     def _count_answer(self, work: Work, answer: Answer) -> None:
@@ -261,11 +255,12 @@ class Driver:
         following = [self.then(work, config) for config in configs]
         self.waiting += [more for more in following if more is not None]
 
-    def _fail(self, work: Work, error: str, traceback: str) -> None:
+    def _fail(self, work: Work, why: Reason) -> None:
+        traceback = why["traceback"]
         for config in work.configs:
-            log = self.journal.failure(config.hash, error, traceback, work=work.name)
-            self.result.fail(work.name, Failure(config.hash, error, log))
-            self.progress.failed(work.of([config]).title, error, traceback, log)
+            log = self.journal.failure(config.hash, why, work=work.name)
+            self.result.fail(work.name, Failure(config.hash, Cause(why["cause"]), why["key"], why["error"], log))
+            self.progress.failed(work.of([config]).title, why["error"], traceback, log)
             traceback = ""  # all runs of a job share it, so it is shown once
         self.progress.advance(len(work.configs))
 
@@ -275,8 +270,11 @@ class Driver:
                 self.engine.cancel(work.id)
                 del self.running[work.id]
                 self._unlock(work)
-                self._drop_done(work)
-                self._fail(work, f"The job exceeded the time limit of {self.time_limit:g} s and was stopped.", "")
+                self._overdue(work)
+
+    def _overdue(self, work: Work) -> None:
+        self._drop_done(work)
+        self._fail(work, because(Cause.TIME_LIMIT, f"The job exceeded the time limit of {self.time_limit} s."))
 
     def _stop(self) -> None:
         """Handle Ctrl-C: let jobs save their state, then stop."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from recombine.core.errors import StoreError
 from recombine.core.files import inside, open_log, read_plain, set_aside, write_text
+from recombine.sweeps.failures import Reason
 
 EVENTS = "sweep-events.jsonl"
 LOGS = "sweep-logs"
@@ -44,12 +45,12 @@ class Journal:
             finally:
                 os.close(handle)
 
-    def failure(self, run: str, error: str, traceback: str, **facts: Any) -> str | None:
+    def failure(self, run: str, why: Reason, **facts: Any) -> str | None:
         """Record a failure. Returns the file with its traceback, or None if it could not be written."""
-        self.note("failed", [run], error=error, **facts)
+        self.note("failed", [run], cause=why["cause"], key=why["key"], error=why["error"], **facts)
         with contextlib.suppress(StoreError):
             path = inside(self.folder, LOGS, f"{run}.log")
-            write_text(path, f"{error}\n\n{traceback}".rstrip() + "\n")
+            write_text(path, f"{why['error']}\n\n{why['traceback']}".rstrip() + "\n")
             return str(path)
         return None
 

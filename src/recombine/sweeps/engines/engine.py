@@ -101,7 +101,14 @@ class Lost:
     reason: str
 
 
-Event = Answered | Raised | Lost
+@dataclass(frozen=True)
+class Overdue:
+    """The engine stopped the job because it exceeded its time limit."""
+
+    job: str
+
+
+Event = Answered | Raised | Lost | Overdue
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-from recombine.sweeps.engines.engine import ENGINES, EngineOptions, Event, Job, Raised, attempt
+from recombine.sweeps.engines.engine import ENGINES, EngineOptions, Event, Job, Overdue, attempt
 from recombine.sweeps.engines.processes import fitting
 
 
@@ -46,7 +46,7 @@ class InProcess:
             with _limited(self.time_limit):
                 return [attempt(job)]
         except TimeLimit:
-            return [Raised(job.id, f"TimeLimit: the job ran for longer than {self.time_limit:g} s", "")]
+            return [Overdue(job.id)]
 
     def seconds(self, job: str) -> float:
         return 0.0

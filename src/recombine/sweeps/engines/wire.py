@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from recombine.sweeps.engines.engine import Answered, Event, Job, Lost, Output, Raised
+from recombine.sweeps.engines.engine import Answered, Event, Job, Lost, Output, Overdue, Raised
+
+WITHOUT_OUTPUT = {kind.__name__: kind for kind in (Raised, Lost, Overdue)}
 
 
 def encode_job(job: Job) -> bytes:
@@ -34,7 +36,7 @@ def decode_event(message: bytes) -> Event:
     event = head.pop("event")
     if event == "Answered":
         return Answered(head["job"], Output(head["data"], files))
-    return Raised(**head) if event == "Raised" else Lost(**head)
+    return WITHOUT_OUTPUT[event](**head)
 
 
 def _packed(head: Mapping[str, Any], files: Mapping[str, bytes]) -> bytes:

@@ -15,7 +15,8 @@ from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.runs.transfer import FOLDER, add_diagnosis, diagnosis_files
 from recombine.sweeps.engines.engine import Job, Output
-from recombine.sweeps.jobs.work import DIAGNOSE, Answer, Options, Work, as_worker, explained
+from recombine.sweeps.failures import Cause, because, reason_of
+from recombine.sweeps.jobs.work import DIAGNOSE, Answer, Options, Work, as_worker
 
 
 class Diagnosing(Work):
@@ -104,11 +105,11 @@ def _diagnose(store: Store, config: RunConfig, request: DiagnosisRequest) -> Ans
                 "seed and has parts that this request does not include. Request these parts as well, or delete the "
                 "folder 'diagnosis'."
             )
-            return {**answer, "failed": {run.id: [told, ""]}}
+            return {**answer, "failed": {run.id: because(Cause.STORE, told)}}
         return {**answer, "finished": [run.id]}
     except LockLost:
         return {**answer, "busy": [config.hash]}
     except (RecombineError, MemoryError, RuntimeError, OSError) as error:
-        return {**answer, "failed": {config.hash: explained(error)}}
+        return {**answer, "failed": {config.hash: reason_of(error)}}
     finally:
         lock.release()

@@ -13,7 +13,8 @@ from recombine.models.decoders import DECODERS
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.sweeps.engines.engine import Job, Output
-from recombine.sweeps.jobs.work import TRAIN, Answer, Options, Work, as_worker, explained
+from recombine.sweeps.failures import reason_of
+from recombine.sweeps.jobs.work import TRAIN, Answer, Options, Work, as_worker
 
 SEEDS_TOGETHER = 4  # larger batches of MLP seeds are no faster, and fewer jobs use fewer cores
 
@@ -81,9 +82,10 @@ def _train(store: Store, configs: Sequence[RunConfig], options: Options) -> Answ
     except TrainingInterrupted:
         answer["interrupted"] = True
     except (RecombineError, MemoryError, RuntimeError, OSError) as error:
-        told, trace = explained(error)
+        why = reason_of(error)
         by_seed = error.by_seed if isinstance(error, TrainingDiverged) else {}
-        answer["failed"] = {c.hash: [by_seed.get(c.seed, told), trace] for c in configs if not store.is_finished(c)}
+        unfinished = [config for config in configs if not store.is_finished(config)]
+        answer["failed"] = {c.hash: {**why, "error": by_seed.get(c.seed, why["error"])} for c in unfinished}
     answer["finished"] = [c.hash for c in configs if store.is_finished(c)]
     answer["found"] = [run for run in answer["finished"] if run not in written]
     return answer

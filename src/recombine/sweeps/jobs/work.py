@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypedDict
 
 from recombine.core import plugins
-from recombine.core.errors import RecombineError
 from recombine.core.lock import Lock
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.sweeps.engines.engine import Job
+from recombine.sweeps.failures import Reason
 
 TRAIN, DIAGNOSE = "train", "diagnose"  # names of work
 
@@ -40,14 +39,14 @@ class Answer(TypedDict):
     Attributes:
         finished: Runs that are finished now.
         found: The finished runs that another process had trained.
-        failed: Maps each failed run to its error and traceback.
+        failed: Maps each failed run to the reason.
         busy: Runs that another process is working on.
         interrupted: Whether the job was asked to stop.
     """
 
     finished: list[str]
     found: list[str]
-    failed: dict[str, list[str]]
+    failed: dict[str, Reason]
     busy: list[str]
     interrupted: bool
 
@@ -109,8 +108,3 @@ def as_worker(options: Options) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def explained(error: BaseException) -> list[str]:
-    """The message of an error that is being handled, and its traceback if the error was unexpected."""
-    return [str(error), ""] if isinstance(error, RecombineError) else [repr(error), traceback.format_exc()]
