@@ -15,6 +15,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 from dataclasses import dataclass, field
 
 from tests.fuzz import depth
@@ -37,6 +38,7 @@ class Worker:
     pipe: int
     at: int  # the case it is at
     heard: float
+    done: bool = False  # whether it said that it has no more cases
     rest: bytes = field(default=b"")
 
 
@@ -77,6 +79,9 @@ def main() -> int:
             if worker.pipe in ready and not _hear(worker, statistics):
                 workers.remove(worker)
                 _bury(worker)
+                if not worker.done:  # its traceback is on standard error
+                    statistics.add_finding(f"case {worker.at}", "the fuzzer's own process ended", "")
+                    workers.append(_start(worker.number, worker.at + given.workers, given, files, ends))
             elif time.monotonic() - worker.heard > SILENT:
                 statistics.add_finding(f"case {worker.at}", "the fuzzer's own process hangs", "")
                 workers.remove(worker)
@@ -100,6 +105,8 @@ def _start(number: int, first: int, given: argparse.Namespace, files: dict[str, 
         os.close(read)
         try:
             _work(first, given, files, ends, write)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(0)
     os.close(write)
@@ -121,6 +128,8 @@ def _hear(worker: Worker, statistics: Statistics) -> bool:
         what, *values = line.decode(errors="replace").split("\t")
         if what == "at":
             worker.at = int(values[0])
+        elif what == "done":
+            worker.done = True
         elif what == "wrong":
             statistics.add_finding(*values)
             print("wrong: " + " | ".join(values), flush=True)
@@ -146,6 +155,7 @@ def _work(first: int, given: argparse.Namespace, files: dict[str, bytes], ends: 
         _tell(pipe, way, case.name.split()[0], outcome.code, f"{outcome.seconds:.4f}", ",".join(outcome.passed))
         for what in outcome.wrong:
             _tell(pipe, "wrong", case.name, what, " ".join(map(repr, case.words)))
+    _tell(pipe, "done")
 
 
 def _tell(pipe: int, *values: object) -> None:

@@ -99,9 +99,12 @@ def _data_command(draw: random.Random) -> tuple[list[str], Files]:
         files = {"i.npy": _npy(images), "l.npy": _npy(cells)}
         words = ["i.npy", "labels=l.npy", 'names=["x","y"]']
     else:
-        rows = [f"{number}.png,{','.join(map(str, np.atleast_1d(cell)))}" for number, cell in enumerate(cells)]
+        lines = map(np.atleast_1d, np.atleast_1d(cells))
+        rows = [f"{number}.png,{','.join(map(str, cell))}" for number, cell in enumerate(lines)]
         files = {"p/labels.csv": "\n".join(["file,x,y", *rows]).encode()}
-        files |= {f"p/{number}.png": _png(image) for number, image in enumerate(images) if np.ndim(image) == 2}
+        files |= {
+            f"p/{number}.png": _png(image) for number, image in enumerate(np.atleast_1d(images)) if np.ndim(image) == 2
+        }
         words = ["p"]
     if wrong == "file":
         path = draw.choice(sorted(files))

@@ -10,6 +10,7 @@ import pytest
 from recombine.core.errors import InputError
 from recombine.core.limits import check_memory, in_words
 from tests.fuzz.found import FOUND
+from tests.fuzz.generated import generated
 from tests.fuzz.worker import run_process
 
 
@@ -20,6 +21,29 @@ def test_a_sample_of_the_fuzzer_finds_nothing() -> None:
     )  # fmt: skip
     assert found.returncode == 0, found.stdout + found.stderr
     assert "60 cases" in found.stdout
+
+
+def test_cases_can_be_generated() -> None:
+    """Case 4719 once ended the process that generated it, and with it a third of all later cases."""
+    assert generated("other", 4719, {}).words
+
+
+RAISING = """
+import sys
+from tests.fuzz import __main__ as fuzz
+def raising(*given):
+    raise TypeError("a defect of the fuzzer")
+fuzz._case = raising
+sys.exit(fuzz.main())
+"""
+
+
+def test_a_process_of_the_fuzzer_that_ends_is_a_finding() -> None:
+    command = [sys.executable, "-c", RAISING, "--cases", "4", "--processes", "0", "--workers", "2"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert "0 cases, 0 of them as processes; 4 findings" in found.stdout
+    assert found.stderr.count("TypeError: a defect of the fuzzer") == 4
 
 
 @pytest.mark.long
