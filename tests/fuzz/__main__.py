@@ -100,6 +100,7 @@ def main() -> int:
 
 def _start(number: int, first: int, given: argparse.Namespace, files: dict[str, bytes], ends: float) -> Worker:
     read, write = os.pipe2(os.O_CLOEXEC)
+    faulthandler.cancel_dump_traceback_later()  # its thread would not exist in the fork, which would wait for it
     pid = os.fork()
     if pid == 0:
         os.close(read)
