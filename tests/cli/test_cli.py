@@ -116,6 +116,8 @@ def test_the_list_of_runs_shows_the_settings_in_which_they_differ(tmp_path):
 def test_settings_that_differ_are_those_with_two_values_among_the_runs_that_have_them():
     given = [{"decoder": {"kind": "mlp"}, "seed": 0}, {"decoder": {"kind": "cnn", "optimizer": {"lr": 1}}, "seed": 0}]
     assert differing(flat(one, levels=3) for one in given) == ["decoder.kind"]
+    both = differing((flat(one, levels=3) for one in given), absent_differs=True)
+    assert both == ["decoder.kind", "decoder.optimizer.lr"]  # an absent setting counts as None
     given.append({"decoder": {"kind": "cnn", "optimizer": {"lr": 2}}, "seed": 0})
     assert differing(flat(one, levels=3) for one in given) == ["decoder.kind", "decoder.optimizer.lr"]
 

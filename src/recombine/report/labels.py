@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from recombine.runs.config import flat
+from recombine.runs.config import differing, flat
 
 if TYPE_CHECKING:
     from recombine.report.collect import Model
@@ -20,9 +20,8 @@ LONGEST = 90  # maximum characters of a name in a list
 def names_of(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     """A name for each configuration: decoder, code, and every other key in which the configurations differ."""
     flats = [flat(config) for config in configs]
-    keys = list(dict.fromkeys(key for config in flats for key in config))
-    differing = [key for key in keys if key not in SAID and len({json.dumps(c.get(key)) for c in flats}) > 1]
-    return [", ".join([_head(config), *(_said(key, config[key]) for key in differing if _says(config, key))])
+    keys = [key for key in differing(flats, absent_differs=True) if key not in SAID]
+    return [", ".join([_head(config), *(_said(key, config[key]) for key in keys if _says(config, key))])
             for config in flats]  # fmt: skip
 
 

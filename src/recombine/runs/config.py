@@ -259,13 +259,16 @@ def flat(config: Mapping[str, Any], levels: int = 1) -> dict[str, Any]:
     return found
 
 
-def differing(settings: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The settings that have more than one value among the flat configurations that have them."""
-    values: dict[str, list[Any]] = {}
-    for config in settings:
-        for key, value in config.items():
-            seen = values.setdefault(key, [])
-            if len(seen) < 2 and value not in seen:
+def differing(configs: Iterable[Mapping[str, Any]], *, absent_differs: bool = False) -> list[str]:
+    """The settings that have more than one value in the given flat configurations, in order of appearance.
+
+    A configuration without a setting is not compared in that setting. With `absent_differs`, it counts as None there.
+    """
+    configs = list(configs)
+    values: dict[str, list[Any]] = {key: [] for config in configs for key in config}
+    for config in configs:
+        for key, seen in values.items():
+            if len(seen) < 2 and (absent_differs or key in config) and (value := config.get(key)) not in seen:
                 seen.append(value)
     return [key for key, seen in values.items() if len(seen) > 1]
 

@@ -24,7 +24,7 @@ import numpy as np
 from recombine.core.errors import InputError
 from recombine.core.files import write_bytes, write_text
 from recombine.core.tables import to_csv
-from recombine.runs.config import flat
+from recombine.runs.config import differing, flat
 from recombine.runs.store import Store
 from recombine.runs.verdicts import stored_verdict
 from recombine.scoring.intervals import bootstrap_interval
@@ -147,17 +147,14 @@ def table(store: Store | str | Path, *, all_settings: bool = False) -> Table:
         elif found.status.damaged:
             skipped[found.id] = found.status.reason
     names = list(dict.fromkeys(name for _, settings, _ in rows for name in settings))
-    kept = [n for n in names if all_settings or n in ALWAYS or _differ([settings.get(n) for _, settings, _ in rows])]
+    told = {*ALWAYS, *differing((settings for _, settings, _ in rows), absent_differs=True)}
+    kept = [name for name in names if all_settings or name in told]
     settings = [*(n for n in kept if n != "seed"), "seed"]
     taken = {"run", VERDICT, *settings}
     metrics = list(dict.fromkeys(name for _, _, found in rows for name in found if name not in taken))
     flattened = [{**found, **{n: given.get(n) for n in settings}, **run} for run, given, found in rows]
     flattened.sort(key=lambda row: ([_order(row[name]) for name in settings], row["run"]))
     return Table(settings, metrics, flattened, skipped)
-
-
-def _differ(values: Sequence[Any]) -> bool:
-    return len({json.dumps(value, sort_keys=True) for value in values}) > 1
 
 
 def _order(value: Any) -> tuple[int, float, str]:
