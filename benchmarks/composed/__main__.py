@@ -1,9 +1,10 @@
 """Run a part of test.yaml: `python -m benchmarks.composed promised --out promised.json`.
 
-Parts: design, promised, paper, test, expected_failures, beyond, continuous. `--rivals` adds the rivals to a part. A
-line is printed per case and model; with `--out`, numbers of every seed and medians are written as JSON after each of
-them. `--pictures FOLDER` writes a PNG per case and model: truth above, outputs below, of OOD cells spread over the
-hold-out.
+Parts: design, promised, paper, test, expected_failures, beyond, continuous. `--models composed rendered cnn pixel_mlp
+stripes` trains rivals too. Every case is run with the first seed, then with the next. A line is printed per training;
+with `--out`, numbers of every seed and medians are written as JSON after each of them, and what the file has already is
+not run again. `--pictures FOLDER` writes a PNG per case and model: truth above, outputs below, of OOD cells spread over
+the hold-out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,6 +29,7 @@ from recombine.core.images import as_pictures
 
 OURS = "composed"
 PARTS = ["design", "promised", "paper", "test", "expected_failures", "beyond", "continuous"]
+MODELS = [OURS, *(name for name in PLAN["rivals"] if name != "width")]
 SHOWN = 8  # cells of a picture
 
 
@@ -53,20 +56,19 @@ def decoder_for(name: str, rival: dict[str, Any], case: dict[str, Any], task: rc
     return rc.decoders.DECODERS.build(settings, task)
 
 
-def trained(name: str, case: dict[str, Any], seeds: Sequence[int]) -> Iterator[tuple[nn.Module, dict[str, Any]]]:
-    """A model per seed, and its numbers."""
+def trained(name: str, case: dict[str, Any], seed: int) -> tuple[nn.Module, dict[str, Any]]:
+    """A model and its numbers."""
     rival = {} if name == OURS else PLAN["rivals"][name]
     task = task_of(case, stripes=bool(rival.get("single_factor")))
     model = decoder_for(name, rival, case, task)
-    for seed in seeds:
-        before = time.process_time()
-        run = rc.train_seeds(model, task, [seed], training=recipe_for(name, rival), together=False)[0]
-        used = time.process_time() - before
-        outcome = judged(run.model, task)
-        row = {"seed": seed, **asdict(outcome), "ratio": outcome.ratio, "seconds": run.seconds, "cpu_seconds": used}
-        if isinstance(run.model, rc.decoders.Composed):
-            row["roles"] = str(run.model.roles(task.space.names))
-        yield run.model, row
+    before = time.process_time()
+    run = rc.train(model, task, seed=seed, training=recipe_for(name, rival), progress=False)
+    used = time.process_time() - before
+    outcome = judged(run.model, task)
+    row = {"seed": seed, **asdict(outcome), "ratio": outcome.ratio, "seconds": run.seconds, "cpu_seconds": used}
+    if isinstance(run.model, rc.decoders.Composed):
+        row["roles"] = str(run.model.roles(task.space.names))
+    return run.model, row
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -89,9 +91,16 @@ def picture(model: nn.Module, case: dict[str, Any], path: Path) -> None:
     matplotlib.image.imsave(path, np.kron(sheet, np.ones((4, 4, 1)[: sheet.ndim])), vmin=0, vmax=1, cmap="gray")
 
 
-def models_of(part: str, case: dict[str, Any], rivals: bool) -> list[str]:
-    names = [OURS, *(name for name in PLAN["rivals"] if name != "width")] if rivals else [OURS]
-    return [name for name in names if name != "stripes" or "bump" in case["scene"]]
+def jobs(part: str, given: argparse.Namespace) -> Iterator[tuple[str, str, int]]:
+    """Cases, models and seeds. Stripes are for bumps only, whose scene has them."""
+    plan = PLAN[part]
+    cases = [name for name in plan["cases"] if not given.cases or name in given.cases]
+    own = dict.fromkeys(given.models, given.seeds or plan["seeds"])
+    own |= {name: given.seeds or plan.get("rival_seeds", plan["seeds"][:3]) for name in given.models if name != OURS}
+    for at in range(max(map(len, own.values()))):
+        for case, name in product(cases, given.models):
+            if at < len(own[name]) and (name != "stripes" or "bump" in plan["cases"][case]["scene"]):
+                yield case, name, own[name][at]
 
 
 def main() -> None:
@@ -99,26 +108,26 @@ def main() -> None:
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--cases", nargs="*", help="only these")
     parser.add_argument("--seeds", type=int, nargs="*", help="instead of those of test.yaml")
-    parser.add_argument("--rivals", action="store_true")
+    parser.add_argument("--models", nargs="+", default=[OURS], choices=MODELS)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--pictures", type=Path)
     given = parser.parse_args()
-    plan = PLAN[given.part]
     found: dict[str, dict[str, Any]] = {}
-    for case_name, case in plan["cases"].items():
-        if given.cases and case_name not in given.cases:
+    if given.out and given.out.exists():
+        found = json.loads(given.out.read_text(encoding="utf-8"))
+    for case, name, seed in jobs(given.part, given):
+        rows = found.get(case, {}).get(name, {}).get("seeds", [])
+        if seed in [row["seed"] for row in rows]:
             continue
-        for name in models_of(given.part, case, given.rivals):
-            seeds = given.seeds or (plan["seeds"] if name == OURS else plan.get("rival_seeds", plan["seeds"][:3]))
-            rows = []
-            for model, row in trained(name, case, seeds):
-                rows.append(row)
-                if given.pictures and row["seed"] == seeds[0]:
-                    picture(model, case, given.pictures / f"{case_name}_{name}.png")
-            found.setdefault(case_name, {})[name] = {"median": summary(rows), "seeds": rows}
-            print(case_name, name, {k: float(f"{v:.3g}") for k, v in summary(rows).items()}, flush=True)
-            if given.out:
-                given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        model, row = trained(name, PLAN[given.part]["cases"][case], seed)
+        rows.append(row)
+        if given.pictures and len(rows) == 1:
+            picture(model, PLAN[given.part]["cases"][case], given.pictures / f"{case}_{name}.png")
+        found.setdefault(case, {})[name] = {"median": summary(rows), "seeds": rows}
+        shown = ("right", "id_error", "ood_error", "ratio", "cpu_seconds")
+        print(case, name, seed, {key: float(f"{row[key]:.3g}") for key in shown}, flush=True)
+        if given.out:
+            given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
