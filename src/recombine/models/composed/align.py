@@ -44,13 +44,13 @@ def align(composer: FactorComposer, roles: Roles, given: Tensor, images: Float[T
     with torch.no_grad():
         before = (composer.blended(weights) - targets).square().mean()
         for term in range(composer.terms):
-            moving = moving_in(found, term)
+            moving = _moving_in(found, term)
             if moving:
                 shown = torch.cat([weights[factor] for factor in moving], dim=1).cpu().double()
                 present = torch.cat([composer.shifts_of(factor)[:, term] for factor in moving]).cpu().double()
                 seen = _places(composer, term, moving, weights, targets)
                 shifts = present + summands(shown, seen - shown @ present)
-                found = moved_by(composer, found, term, shifts.round())
+                found = _moved_by(composer, found, term, shifts.round())
         if (composer.blended(weights) - targets).square().mean() < before:
             return found
         for at, role in enumerate(roles.roles):
@@ -75,25 +75,25 @@ def redraw(composer: FactorComposer, roles: Roles, given: Tensor) -> Roles:
     weights = composer.weights(given)
     with torch.no_grad():
         for term in range(composer.terms):
-            moving = moving_in(roles, term)
+            moving = _moving_in(roles, term)
             draws = [k for k, role in enumerate(_of_term(roles, term)) if role.does is Does.DRAWS]
             if moving and len(draws) < 2:
                 shifts = torch.cat([composer.shifts_of(factor)[:, term] for factor in moving])
                 sums = torch.cat([weights[factor] for factor in moving], dim=1) @ shifts
                 shifts[: composer.factor_sizes[moving[0]]] -= ((sums.amin(0) + sums.amax(0)) / 2).round()
-                roles = moved_by(composer, roles, term, shifts)
+                roles = _moved_by(composer, roles, term, shifts)
                 blank(composer, term, draws)
     return roles
 
 
-def moving_in(roles: Roles, term: int) -> list[int]:
+def _moving_in(roles: Roles, term: int) -> list[int]:
     """The factors that move a term."""
     return [factor for factor, role in enumerate(_of_term(roles, term)) if role.does is Does.MOVES]
 
 
-def moved_by(composer: FactorComposer, roles: Roles, term: int, shifts: Float[Tensor, "value 2"]) -> Roles:
+def _moved_by(composer: FactorComposer, roles: Roles, term: int, shifts: Float[Tensor, "value 2"]) -> Roles:
     """Give the values of the factors that move a term, one factor after the other, new shifts (rows, columns)."""
-    moving, found = moving_in(roles, term), list(roles.roles)
+    moving, found = _moving_in(roles, term), list(roles.roles)
     first = found.index(_of_term(roles, term)[0])
     for factor, own in zip(moving, shifts.split([composer.factor_sizes[factor] for factor in moving])):
         found[first + factor] = replace(found[first + factor], shifts=[(right, down) for down, right in own.tolist()])
