@@ -208,17 +208,3 @@ def test_terms_that_cover_each_other_are_put_in_order():
     composer.fit_background(images)
     composer.reorder([1, 0])
     assert settle(composer, indices, images).after < 1e-5 * images.var()
-
-
-def test_motion_that_does_not_show_yet_is_found(monkeypatch):
-    """The kernels of the first factor are noise. The supposition that it moves bumps is kept because it is exact."""
-    monkeypatch.setattr("recombine.training.settle.LEVELS", (0.9,))
-    composer = moved(noise=0.0)
-    with torch.no_grad():
-        nn.init.normal_(composer.kernels[0], std=0.1)
-    assert roles_of(composer).of("0").does is Does.DRAWS
-    indices, images = bumps()
-    seen = (indices < 4).any(1)
-    settle(composer, indices[seen], images[seen])
-    assert [role.does for role in roles_of(composer).roles] == [Does.MOVES, Does.MOVES]
-    assert (composer(indices[~seen]) - images[~seen]).square().mean() < 1e-6
