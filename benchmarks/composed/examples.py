@@ -8,6 +8,11 @@ the pairs of the centre. The n pairs are drawn in one of two ways:
 
 Beside the share of right pairs stands the share that the drawn pairs determine, which needs no training (see
 `recombine.models.composed.determined`). Rows are added to the file as they complete; rows that it has are kept.
+
+Written down before any training with values aligned together, for N = 28, 36, 48, 64 and seeds 300, 301, 302: the
+number of connected pairs that is needed grows no faster than N if there is one multiple of N, among 2, 2.5, 3 and 4, at
+which the median over seeds of the share of right pairs is at least 0.95 for every N. For random pairs, 5.5N is asked
+alone, because the table of determined pairs names it.
 """
 
 from __future__ import annotations

@@ -16,10 +16,12 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from recombine.models.composed.align import align, redraw
 from recombine.models.composed.composer import FactorComposer
 from recombine.models.composed.register import register
 from recombine.models.composed.roles import EXPLAINED, Does, Roles, roles_of
@@ -29,6 +31,8 @@ from recombine.training.exact_fit import ExactFit, composers_of, mean_squared_er
 
 LEVELS = (0.5, EXPLAINED)  # shares of the changes that a role must explain; the simplest roles are tried first
 EXACT = 1e-4  # error, in units of the images' energy, below which roles are taken to be the right ones
+TURNS = 10  # at most, of aligning all values and fitting again
+BRIEF = 30  # iterations of such a fit
 ROUNDS = 3  # of correcting shifts and fitting again
 DARK = (3e-3, 1e-9)  # shares of the brightest pixel of a drawing below which a pixel is dark
 WORTHWHILE = 0.9  # share of the error that a round leaves at most, if another one follows
@@ -109,7 +113,8 @@ def _simplest(model: nn.Module, fit: ExactFit) -> _Candidate:
     """A copy with the simplest roles that fit exactly, or else with those that fit best. Of terms that cover each
     other, every order is tried. If shifts by whole pixels do not suffice, the best order gets shifts by fractions."""
     orders = [permutations(range(own.terms)) if own.blend == "over" else [()] for own in composers_of(model)]
-    choices, tried = list(product(*orders)), []
+    choices = list(product(*orders))
+    tried: list[tuple[tuple[Any, ...], list[list[Does]]]] = []
     best = _Candidate(model)
     for level in LEVELS:
         own = _Candidate(model)
@@ -119,13 +124,15 @@ def _simplest(model: nn.Module, fit: ExactFit) -> _Candidate:
                 if order:
                     composer.reorder(order)
             roles = [roles_of(composer, explained=level).rounded() for composer in composers_of(candidate)]
-            kinds = (chosen, [[role.does for role in found.roles] for found in roles])
+            kinds = (chosen, _kinds(roles))
             if kinds in tried:
                 continue
             tried.append(kinds)
             own = min(own, _simplified(candidate, roles, fit), key=_error)
             if own.error <= EXACT:
                 break
+        if EXACT < own.error < float("inf"):
+            own = _with_motion(model, own, fit, tried)
         if EXACT < own.error < float("inf"):
             own = _with_fractions(own, fit)
         best = min(best, own, key=_error)
@@ -141,6 +148,8 @@ def _simplified(model: nn.Module, roles: list[Roles], fit: ExactFit) -> _Candida
     for composer, own in zip(composers, roles):
         free |= simplify(composer, own)
     error = fit(model, free)
+    if error > EXACT and _is_composer(model) and composers[0].blend == "add":
+        roles, error = _aligned(model, roles, fit, free, error)
     if error > fit.tolerance:
         for composer in composers:
             free[composer.background] = torch.ones_like(composer.background)
@@ -153,6 +162,61 @@ def _simplified(model: nn.Module, roles: list[Roles], fit: ExactFit) -> _Candida
                 break
             error = fit(model, free)
     return _Candidate(model, error, tuple(roles), free)
+
+
+def _aligned(
+    model: nn.Module, roles: list[Roles], fit: ExactFit, free: dict[Tensor, Tensor], error: float
+) -> tuple[list[Roles], float]:
+    """Align all values of a fitted model and fit it again, in turns, as long as this helps; in place. Unless the fit
+    becomes exact, the model is left as it was.
+
+    Returns:
+        The roles and the error.
+    """
+    [composer], [own] = composers_of(model), roles
+    brief, saved, after = replace(fit, iterations=BRIEF), copy.deepcopy(model.state_dict()), error
+    for _ in range(TURNS):
+        found = align(composer, own, fit.inputs, fit.images)
+        if found == own:
+            break
+        own = redraw(composer, found, fit.inputs)
+        before, after = after, brief(model, free)
+        if after <= EXACT:
+            return [own], fit(model, free)
+        if after > WORTHWHILE * before:
+            break
+    model.load_state_dict(saved)
+    return roles, error
+
+
+def _with_motion(model: nn.Module, best: _Candidate, fit: ExactFit, tried: list[Any]) -> _Candidate:
+    """Suppose that factors move terms although this does not show, because training has hardly begun to fit. A
+    supposition is kept if the fit is exact; otherwise the given candidate is.
+
+    Aligning needs no shifts to start from. The first supposition concerns the factor that is likeliest to move, the
+    second one also the next, and so on. Factors that draw come before those that tint or scale."""
+    if not _is_composer(model) or composers_of(model)[0].blend != "add":
+        return best
+    [roles] = best.roles
+    order = sorted(
+        (at for at, role in enumerate(roles.roles) if role.does not in (Does.MOVES, Does.NOTHING)),
+        key=lambda at: (roles.roles[at].does is not Does.DRAWS, -roles.roles[at].explained[Does.MOVES.value]),
+    )
+    for at in order:
+        supposed = list(roles.roles)
+        supposed[at] = replace(supposed[at], does=Does.MOVES)
+        roles = Roles(tuple(supposed))
+        kinds = ((), _kinds([roles]))
+        if kinds not in tried:
+            tried.append(kinds)
+            found = _simplified(copy.deepcopy(model), [roles], fit)
+            if found.error <= EXACT:
+                return found
+    return best
+
+
+def _kinds(roles: list[Roles]) -> list[list[Does]]:
+    return [[role.does for role in own.roles] for own in roles]
 
 
 def _with_fractions(candidate: _Candidate, fit: ExactFit) -> _Candidate:

@@ -74,12 +74,24 @@ def _simplify_term(composer: FactorComposer, roles: list[Role], free: dict[Tenso
         for group in (*composer.gains[k : k + 1], *composer.maps[k : k + 1]):
             if group[:, term].square().flatten(1).sum(1).mean().sqrt() < IDLE:
                 _fix(group, 0.0, free, term)
+    blank(composer, term, draws)
+    if len(draws) == 1:
+        free[composer.drawing][term] = 0
+
+
+def blank(composer: FactorComposer, term: int, draws: list[int]) -> None:
+    """Draw nothing: the fit that follows starts from zero. If several factors draw, their drawings are kept.
+
+    Args:
+        composer: The composer.
+        term: Number of the term.
+        draws: The factors that draw it.
+    """
     if not draws:
         composer.drawing[term] = -composer.identity
     elif len(draws) == 1:  # its kernels are the pictures themselves
         composer.kernels[draws[0]][:, term] = -composer.identity
         composer.drawing[term] = 0
-        free[composer.drawing][term] = 0
 
 
 def _fix(parameter: nn.Parameter, to: Tensor | float, free: dict[Tensor, Tensor], term: int | None = None) -> None:
