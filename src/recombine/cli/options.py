@@ -29,7 +29,8 @@ MaxParallel = Annotated[
 ]
 AnyVersion = Annotated[bool, typer.Option("--any-version", help="Allow a folder that contains runs of other versions.")]
 Budget = Annotated[
-    float | None, typer.Option("--budget", help="Approximate CPU seconds that each diagnostic part may search.")
+    float | None,
+    typer.Option("--budget", help="Approximate CPU seconds that each diagnostic part may spend on searches."),
 ]
 Cells = Annotated[list[str] | None, typer.Option("--cells", help="Comma-separated OOD cells whose pictures to store.")]
 PartSettings = Annotated[

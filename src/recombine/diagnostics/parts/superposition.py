@@ -107,7 +107,7 @@ class SuperpositionPart(Part):
             "factor": "The factor.",
             "unseen": "Share of OOD cells whose output shows its right value.",
             "trained": "Share of trained cells whose output shows its right value.",
-            "fails": "Whether it fails.",
+            "fails": "Whether outputs mostly show wrong values of the factor.",
             "chance": "Share of OOD cells if the values shown did not depend on the true ones.",
         },
     }
