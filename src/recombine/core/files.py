@@ -175,7 +175,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_named(path: Path, most: int) -> bytes:
-    """The content of a regular file that the user named, which may be a link and has at most so many bytes."""
+    """The content of a regular file that the user named, which may be a link and must not exceed a size."""
     try:
         return read_plain(path, most=most, follow_link=True)
     except FileNotFoundError:
