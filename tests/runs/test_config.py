@@ -154,7 +154,7 @@ def test_all_errors_come_at_once_with_the_nearest_names():
                 "Example: scene.factors.x=32",
             ],
         ),
-        (["scene.factors=null"], ['scene.factors is invalid: Factors are given by name, as in {"x": 28', "Got None."]),
+        (["scene.factors=null"], ['scene.factors is invalid: Factors must be given by name, as in', "Got None."]),
         (["scene.factors.self=5", "scene.factors.x=true"], ["Factor 'x': a factor's size must be", "Got True"]),
     ],
 )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recombine.cli.command import command
-from recombine.cli.options import Device, DryRun, Json, Seed
+from recombine.cli.options import Device, DryRun, Json
 from recombine.cli.output import say, show_json, show_table
 from recombine.cli.runs import score_columns, show_plan
 
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
 def show_demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the figure, the table and the runs.")] = Path("demo"),
     device: Device = "auto",
-    seed: Seed = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of all networks.")] = 0,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -60,9 +60,9 @@ def show_demo(
 
     resolve(device)
     if dry_run:
-        show_plan(Store(out / "runs"), list(configs(seed or 0).values()), as_json)
+        show_plan(Store(out / "runs"), list(configs(seed).values()), as_json)
         return
-    result = demo(out, seed=seed or 0, device=device)
+    result = demo(out, seed=seed, device=device)
     if as_json:
         show_json({"figure": str(result.figure), "table": str(result.table), "page": str(result.page),
                    "models": result.rows()})  # fmt: skip

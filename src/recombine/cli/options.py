@@ -14,7 +14,7 @@ Device = Annotated[str, typer.Option("--device", help="Device: auto, cpu, cuda, 
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check the input and print what would be done, without doing it.")
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="Same as seed=N.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the run; the same as seed=N.")]
 Engine = Annotated[
     str, typer.Option("--engine", help="Where jobs run: in-process, processes, ray, or an engine from a plug-in.")
 ]
@@ -29,7 +29,8 @@ MaxParallel = Annotated[
 ]
 AnyVersion = Annotated[bool, typer.Option("--any-version", help="Allow a folder that contains runs of other versions.")]
 Budget = Annotated[
-    float | None, typer.Option("--budget", help="Approximate CPU seconds that each diagnostic part may search.")
+    float | None,
+    typer.Option("--budget", help="Approximate CPU seconds that each diagnostic part may spend on searches."),
 ]
 Cells = Annotated[list[str] | None, typer.Option("--cells", help="Comma-separated OOD cells whose pictures to store.")]
 PartSettings = Annotated[

@@ -70,7 +70,11 @@ def list_runs(out: Out = Path("runs"), as_json: Json = False) -> None:
 
 
 @command
-def show_run(run: str, out: Out = Path("runs"), as_json: Json = False) -> None:
+def show_run(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, or a unique prefix.")],
+    out: Out = Path("runs"),
+    as_json: Json = False,
+) -> None:
     """Show one run: its configuration, scores and facts.
 
     \b

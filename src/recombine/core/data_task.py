@@ -49,7 +49,7 @@ def as_factors(factors: Any) -> dict[str, Factor]:
     """The factors of a space or of a mapping name → values."""
     if not isinstance(factors, FactorSpace | Mapping):
         raise InputError(
-            "The factors of a file are a FactorSpace or a mapping name → values. Got "
+            "The factors of a file must be a FactorSpace or a mapping name → values. Got "
             f"{type(factors).__name__}. Names alone belong to the data: data={{'kind': 'arrays', …, 'names': […]}}.",
             "factors",
         )

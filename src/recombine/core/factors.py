@@ -381,7 +381,7 @@ class FactorSpace:
     def from_config(cls, config: Any) -> FactorSpace:
         """Build from the `scene.factors` part of a configuration (the inverse of `to_config`)."""
         if not isinstance(config, Mapping):
-            raise InputError(f'Factors are given by name, as in {{"x": 28, "y": 28}}. Got {config!r}.')
+            raise InputError(f'Factors must be given by name, as in {{"x": 28, "y": 28}}. Got {config!r}.')
         return cls(**_each(config, _factor_of))
 
     def to_config(self) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def inside(root: Path, *names: str) -> Path:
     for name in names:
         path = path / name
         if path.is_symlink():
-            raise DamagedError(f"{path} is a symbolic link, which no run has, so it is not followed. Remove it.")
+            raise DamagedError(f"{path} is a symbolic link. Runs contain no links, so it is not followed. Remove it.")
     return path
 
 
@@ -99,7 +99,7 @@ def parse_json(content: bytes, what: Path | str) -> Any:
             f"{what} cannot be read as JSON: {error}. It may be truncated or from another program."
         ) from error
     if content.count(b"[") + content.count(b"{") > MOST_DEPTH and _is_deep(found):
-        raise DamagedError(f"{what} has more than {MOST_DEPTH} levels, so it is not from this program.")
+        raise DamagedError(f"{what} has more than {MOST_DEPTH} levels, so recombine did not write it.")
     return found
 
 
@@ -175,7 +175,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_named(path: Path, most: int) -> bytes:
-    """The content of a regular file that the user named, which may be a link and has at most so many bytes."""
+    """The content of a regular file that the user named, which may be a link and must not exceed a size."""
     try:
         return read_plain(path, most=most, follow_link=True)
     except FileNotFoundError:
@@ -217,7 +217,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         metadata = _facts(path, file)
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     if metadata.pop("sha256", None) != digest(tensors, metadata):
-        raise StoreError(f"{path} was changed after it was written, or not by recombine: its digest does not match.")
+        raise StoreError(f"{path} was changed, or recombine did not write it: its digest does not match.")
     return tensors, metadata
 
 

@@ -76,7 +76,8 @@ def tone_of(truth: Shaped[np.ndarray, "cell ..."], value_range: Sequence[float] 
 
     Args:
         truth: The outputs that it should suit, (cell, *output_shape).
-        value_range: The range of their values; by default from 0, or the least of them, to the largest.
+        value_range: The range of their values; by default from 0, or from the smallest value if it is negative, to the
+            largest.
     """
     known = truth[np.isfinite(truth)] if truth.size else truth
     least, most = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)

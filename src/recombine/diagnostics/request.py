@@ -108,7 +108,9 @@ class DiagnosisRequest:
         given = self.settings
         if not isinstance(given, Mapping) or not all(isinstance(settings, Mapping) for settings in given.values()):
             expected = '{"brightness": {"bins": 20}}'
-            raise InputError(f"Settings map parts to their settings, such as {expected}. Got {given!r}.", "settings")
+            raise InputError(
+                f"Settings must map parts to their settings, such as {expected}. Got {given!r}.", "settings"
+            )
         cells = (self.pictures,) if isinstance(self.pictures, int) else self.pictures
         if any(isinstance(cell, bool) or not isinstance(cell, int) or cell < 0 for cell in cells):
             raise InputError(

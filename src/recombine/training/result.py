@@ -28,7 +28,7 @@ class TrainingResult:
         steps: Steps done.
         stopped_early: Whether an early stop ended it.
         seconds: Time spent training in this process (all seeds of a batch together).
-        scores: Error of every cell of the grid.
+        scores: The scores of every cell of the grid.
     """
 
     model: nn.Module

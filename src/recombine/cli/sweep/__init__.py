@@ -29,7 +29,9 @@ def register(app: typer.Typer) -> None:
 
         An interrupted sweep resumes when the same command is run again.
 
-        recombine sweep decoder.depth=2,3,4 seed=0..7 encoding.kind=bump,ramp    (options: recombine sweep run --help)
+        Examples (for the options, see recombine sweep run --help):
+
+        recombine sweep decoder.depth=2,3,4 seed=0..7 encoding.kind=bump,ramp
 
         recombine sweep sweep.yaml --engine ray --address auto
         """,

@@ -62,7 +62,7 @@ def run(
     max_parallel: MaxParallel = None,
     cpus: Annotated[float, typer.Option("--cpus", help="CPU cores per job.")] = 1.0,
     gpus: Annotated[float, typer.Option("--gpus", help="GPUs per job; with 0.25, four jobs share one GPU.")] = 0.0,
-    memory: Annotated[str, typer.Option("--memory", help="Memory per job, e.g. 2GB.")] = "0",
+    memory: Annotated[str, typer.Option("--memory", help="Memory to reserve per job, e.g. 2GB.")] = "0",
     retries: Annotated[int, typer.Option("--retries", help="How many times to retry a job whose process died.")] = 2,
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", help="Seconds after which a job is stopped and counts as failed.")

@@ -32,7 +32,9 @@ def show_results(
         str | None, typer.Option("--x", help="Setting on the x axis; default: the first one that differs between runs.")
     ] = None,
     y: Annotated[str, typer.Option("--y", help="Metric on the y axis.")] = "ood_mse",
-    by: Annotated[str | None, typer.Option("--by", help="Setting with one line per value.")] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", help="Setting that defines the lines of the plot: one line per value.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print all finished runs as a tidy table: CSV on standard output, or a file with --save.

@@ -41,7 +41,7 @@ def columns_of(labels: Any, names: Sequence[str] | None, *, named: bool = True) 
     array = as_array(labels)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
-        raise InputError(f"Labels are an array (picture,) or (picture, factor). Got shape {array.shape}.")
+        raise InputError(f"Labels must be an array of shape (picture,) or (picture, factor). Got shape {array.shape}.")
     if names is None or len(names) != array.shape[1]:
         got = "no names" if names is None else f"{len(names)} names ({', '.join(names)})"
         raise InputError(f"The labels have {array.shape[1]} columns, but there are {got} for them. {NAMES_MISSING}")
@@ -56,7 +56,7 @@ def as_array(labels: Any) -> np.ndarray:
     try:
         return np.asarray(labels)
     except ValueError as error:  # rows of different length
-        told = "Labels are an array (picture,) or (picture, factor). Got rows of different length."
+        told = "Labels must be an array of shape (picture,) or (picture, factor). Got rows of different lengths."
         raise InputError(told) from error
 
 

@@ -278,8 +278,8 @@ class Holdout:
     def picture(self) -> str:
         """The hold-out as text, one character per cell, second factor upwards.
 
-        · trained, █ held out, ░ in between, / unavailable. With more than two factors, a character summarizes all
-        available values of the others. With one factor, there is one row.
+        · trained, █ held out, ░ partly held out, / unavailable. With more than two factors, a character summarizes
+        all available values of the others. With one factor, there is one row.
         """
         held = self.share()
         signs = np.where(np.isnan(held), "/", np.where(held == 0, "·", np.where(held == 1, "█", "░")))

@@ -22,19 +22,19 @@ Present = Bool[Tensor, "*shape factor"] | None
 class SceneObject:
     """One object with a shape, a place, a size and a colour, each fixed or driven by a factor.
 
-    The factors are called shape, x, y, size, colour and hue, followed by `suffix`. Places and sizes are in pixels, hues
-    in turns of the colour circle. Labels of a colour are names of `COLOURS`, labels of a shape names of `SHAPES`; a
-    shape that is numbered takes them in their order.
+    The factors are called shape, x, y, size, colour and hue, followed by `suffix`. Positions and sizes are in pixels,
+    hues in turns of the colour circle. The labels of a colour are names in `COLOURS`, and those of a shape are names in
+    `SHAPES`. If a factor `shape` has numbers instead of labels, its i-th value stands for the i-th entry of `SHAPES`.
 
     Args:
         space: The factor space.
         sides: (rows, columns) of the image.
         suffix: What follows the names of its factors, such as "1".
-        place: (x, y) where no factor drives it; by default the middle of the image.
-        diameter: Width and height where no factor drives them.
+        place: (x, y) if no factor determines it; by default the middle of the image.
+        diameter: Width and height if no factor determines them.
         edge: Width of the soft edge.
-        shape: Where no factor drives it.
-        colour: (red, green, blue) where no factor drives it.
+        shape: The shape if no factor determines it.
+        colour: (red, green, blue) if no factor determines it.
     """
 
     def __init__(

@@ -240,7 +240,7 @@ class _Compared:
         return tuple(plain)
 
     def _mean_or_sum(self, best: CellClass, row: int) -> bool:
-        """Whether, without truth, an output is nearly the mean, but a sum explains what is left."""
+        """Whether, without truth, an output is nearly the mean, but a sum explains the rest."""
         if CellClass.RIGHT in self.left or best not in (CellClass.MEAN, CellClass.BLANK) or not self.like_sums[row]:
             return False
         left = float(self._corrected(self.left[CellClass.SUM])[row])

@@ -64,8 +64,8 @@ def choose_memories(
         apart: Steps between the cells and the pool, see `steps_apart`.
         allowed: Which cells of the pool may be used.
         likeness: The share of the cell's output that each cell of the pool explains.
-        budget: Largest number of memories. Two thirds are the nearest ones; the rest are those of the others that are
-            most similar to the output.
+        budget: Largest number of memories. If there are more relatives, two thirds of the memories are the nearest
+            ones, and the rest are those of the others that are most similar to the output.
     """
     differing = (apart > 0).sum(-1)
     sizes = torch.tensor(space.shape, dtype=torch.float64)
@@ -81,7 +81,7 @@ def choose_strangers(
     *,
     seed: int,
 ) -> Memories:
-    """A random sample of as many trained cells that are not relatives.
+    """A random sample of equally many trained cells that are not relatives.
 
     If memories had to be selected, a third of the strangers are those most similar to the output, as for memories.
     """

@@ -58,7 +58,7 @@ class Complexity(LayerPart):
         "terms": {
             "layer": "Name of the layer.",
             "term": "Which factors.",
-            "order": "Number of cells.",
+            "order": "Number of factors.",
             "theta": "Variance of the term, summed over units.",
         },
         "functions": {
@@ -69,10 +69,10 @@ class Complexity(LayerPart):
             "proven": "Whether it is proven that fewer products do not suffice.",
             "complete": "Whether the search was completed within the budget.",
             "outputs": "Number of entries of each output that were decomposed.",
-            "of_outputs": "Total number.",
+            "of_outputs": "Number of entries of each output.",
         },
         "distributions": {
-            "distribution": "Of what.",
+            "distribution": "Which distribution.",
             "rank": "Number of product distributions in the mixture; NaN if more than were tried.",
             "lower_bound": "Lower bound on the number of products.",
             "measure": "How the distance is measured: kl or tv.",

@@ -39,7 +39,7 @@ class FreeWeights(Part):
             "n_cells": "Number of OOD cells.",
             "share": "Share of the output's energy that the best sum explains, median over cells, in [0, 1].",
             "truth": "The same for the truth instead of the output: the share for correct outputs.",
-            "unrelated": "The same with as many trained cells that share no value: the effect of free weights alone.",
+            "unrelated": "The same with equally many trained cells that share no value: the effect of free weights.",
             "trained": "The same for trained outputs with a hole of the same size around them.",
             "blank": "Share of cells whose outputs equal the mean trained output.",
         },

@@ -55,7 +55,7 @@ class ProbesPart(LayerPart):
             "penalty": "Penalty of the ridge regression.",
             "accuracy": "Share of right labels of a categorical factor; NaN for others.",
             "chance": "Accuracy of the most frequent label among the fitted cells; NaN for other factors.",
-            "missing": "State of a missing score; empty if there is one.",
+            "missing": "State of a missing score; empty if there is a score.",
         }
     }
     layer_columns: ClassVar = {

@@ -99,7 +99,7 @@ class SuperpositionPart(Part):
             "strength": "Strength of the truth's form in the output.",
             "sum": "Share of the output that the best sum of memories explains.",
             "single": "Share that the best single trained output explains.",
-            "strangers": "Share that as many trained outputs without a shared value explain.",
+            "strangers": "Share that an equal number of trained outputs that share no value explains.",
             "form": "Share that the truth explains at any strength.",
             "shows_*": "Whether the output shows the right value of each factor.",
         },
@@ -107,7 +107,7 @@ class SuperpositionPart(Part):
             "factor": "The factor.",
             "unseen": "Share of OOD cells whose output shows its right value.",
             "trained": "Share of trained cells whose output shows its right value.",
-            "fails": "Whether it fails.",
+            "fails": "Whether outputs mostly show wrong values of the factor.",
             "chance": "Share of OOD cells if the values shown did not depend on the true ones.",
         },
     }
