@@ -1,9 +1,9 @@
 """Run a part of test.yaml: `python -m benchmarks.composed promised --out promised.json`.
 
-Parts: design, promised, paper, test, expected_failures, beyond, continuous. `--rivals` adds the rivals to a part. A
-line is printed per case and model; with `--out`, numbers of every seed and medians are written as JSON after each of
-them. `--pictures FOLDER` writes a PNG per case and model: truth above, outputs below, of OOD cells spread over the
-hold-out.
+Parts: design, promised, paper, test, expected_failures, beyond, continuous, warped. `--rivals` adds the rivals to a
+part. A line is printed per case and model; with `--out`, numbers of every seed and medians are written as JSON after
+each of them. `--pictures FOLDER` writes a PNG per case and model: truth above, outputs below, of OOD cells spread over
+the hold-out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.composed.cases import PLAN, judged, outputs_of, task_of, width_f
 from recombine.core.images import as_pictures
 
 OURS = "composed"
-PARTS = ["design", "promised", "paper", "test", "expected_failures", "beyond", "continuous"]
+PARTS = ["design", "promised", "paper", "test", "expected_failures", "beyond", "continuous", "warped"]
 SHOWN = 8  # cells of a picture
 
 
