@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from recombine.models.composed.composer import FactorComposer
 from recombine.models.composed.roles import Does, Role, Roles, middle_of, roles_of
 from recombine.models.composed.shift import shift_phases
+from recombine.models.composed.warp import NUMBERS
 
 IDLE = 0.02  # root mean square of deviations below which an unnecessary group of operators is dropped
 
@@ -31,8 +32,11 @@ def simplify(composer: FactorComposer, roles: Roles | None = None) -> dict[Tenso
         fixed, and so is the background, at that of `fit_background`.
     """
     roles = roles or roles_of(composer)
+    set_warps(composer, roles)
     free: dict[Tensor, Tensor] = {parameter: torch.ones_like(parameter) for parameter in composer.parameters()}
     free[composer.shifts] = torch.zeros_like(composer.shifts)
+    if composer.warps is not None:
+        free[composer.warps] = torch.zeros_like(composer.warps)
     with torch.no_grad():
         for term in range(composer.terms):
             _simplify_term(composer, [role for role in roles.roles if role.term == term], free)
@@ -86,6 +90,17 @@ def _fix(parameter: nn.Parameter, to: Tensor | float, free: dict[Tensor, Tensor]
     own = slice(None) if term is None else (slice(None), term)
     parameter[own] = to if isinstance(to, Tensor) else torch.full((), to).to(parameter)
     free[parameter][own] = 0
+
+
+def set_warps(composer: FactorComposer, roles: Roles) -> None:
+    """Resize and turn the values of factors as the roles say; without such roles, the composer has no warps."""
+    composer.warps = None
+    if any(role.warps for role in roles.roles):
+        composer.warps = composer.shifts.new_zeros(*composer.shifts.shape[:2], NUMBERS)
+        for at, role in enumerate(roles.roles):
+            if role.warps:
+                own = composer.warps_of(at % len(composer.factor_sizes))
+                own[:, role.term] = torch.tensor(role.warps).to(own)
 
 
 def move(composer: FactorComposer, factor: int, role: Role) -> None:
