@@ -22,7 +22,8 @@ from recombine.models.composed.warp import warped
 
 COARSE = 36  # angles of a full turn that are tried
 FINER = (0.5, 0.1)  # of a coarse step
-MOST = 4  # pairs from which an angle is found
+CONTEXTS = 16  # in which a value is compared with others, at most
+MOST = 4  # of these, from which an angle is found
 STILL = 1e-3  # share of the change that is left once objects are centred, below which they only move
 EMPTY = 1e-6  # share of the largest energy of an image below which it shows no object
 
@@ -121,7 +122,7 @@ def _additive(
 
 def _pairs(own: Tensor, context: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
     """Pairs of images in the same context: source and target. Values are placed one after the other, larger ones
-    first. The source of a target is the image of the value that was placed first."""
+    first. The source of a target is the image of the value that was placed first. Of many contexts, some are taken."""
     order, waiting = [], sorted(set(own.tolist()), key=lambda v: (-round(float(scales[v]), 3), v))
     contexts = {v: set(context[own == v].tolist()) for v in waiting}
     while waiting:
@@ -132,10 +133,9 @@ def _pairs(own: Tensor, context: Tensor, scales: Tensor) -> tuple[Tensor, Tensor
     at = {(v, c): i for i, (v, c) in enumerate(zip(own.tolist(), context.tolist()))}
     found = []
     for rank, value in enumerate(order):
-        for c in sorted(contexts[value]):
-            first = next((v for v in order[:rank] if (v, c) in at), None)
-            if first is not None:
-                found.append((at[first, c], at[value, c]))
+        firsts = {c: next((v for v in order[:rank] if (v, c) in at), None) for c in sorted(contexts[value])}
+        pairs = [(at[first, c], at[value, c]) for c, first in firsts.items() if first is not None]
+        found += [pairs[i] for i in torch.linspace(0, len(pairs) - 1, min(CONTEXTS, len(pairs))).round().int().tolist()]
     source, target = zip(*found) if found else ((), ())
     return torch.tensor(source, dtype=torch.long), torch.tensor(target, dtype=torch.long)
 

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+AT_ONCE = 64  # images, to save memory
 NUMBERS = 4  # of a warp: log-scale, angle (radians, from rows to columns), rows, columns (pixels)
 
 
@@ -22,6 +23,8 @@ def warped(
     images: Float[Tensor, "image row column"], warps: Float[Tensor, "image number"]
 ) -> Float[Tensor, "image row column"]:
     """Each image resized by exp(log-scale), turned by the angle and moved."""
+    if len(images) > AT_ONCE:
+        return torch.cat([warped(*some) for some in zip(images.split(AT_ONCE), warps.split(AT_ONCE))])
     rows, columns = images.shape[-2:]
     at = _halves(warps, rows, columns)
     down, right = _splines(at[..., 0], rows), _splines(at[..., 1], columns)
