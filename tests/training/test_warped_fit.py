@@ -19,7 +19,8 @@ def test_unseen_sizes_and_angles_of_a_shape_are_right(act, does):
     size = int(indices[:, 1].max()) + 1
     composer = FactorComposer((2, size), (SIDE, SIDE), images=images[seen])
     found = settle(composer, indices[seen], images[seen], iterations=40)
-    assert found.kept and composer.warps is not None
+    assert found.kept
+    assert composer.warps is not None
     assert [role.does for role in roles_of(composer).roles] == [Does.DRAWS, does]
     energy = images[~seen].square().mean()
     assert (composer(indices[~seen]) - images[~seen]).square().mean() < 0.03 * energy
@@ -33,7 +34,8 @@ def test_what_moves_has_no_warps(terms):
     torch.manual_seed(0)
     composer = FactorComposer((2, 3), (SIDE, SIDE), terms=terms, images=images[:, 0])
     settle(composer, indices, images[:, 0], iterations=10)
-    assert composer.warps is None and "warps" not in composer.state_dict()
+    assert composer.warps is None
+    assert "warps" not in composer.state_dict()
 
 
 def test_roughness_is_that_of_the_images_and_not_of_parameters():

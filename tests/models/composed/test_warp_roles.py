@@ -44,11 +44,14 @@ def test_simplified_composers_warp_what_is_drawn_and_keep_their_roles():
     composer, indices, images = taught()
     roles = warp_roles(composer, indices, images, torch.zeros(1, SIDE, SIDE))
     free = simplify(composer, roles)
-    assert composer.warps is not None and not free[composer.warps].any() and not composer.kernels[1].any()
+    assert composer.warps is not None
+    assert not free[composer.warps].any()
+    assert not composer.kernels[1].any()
     drawing = images[(indices[:, 0] == 0) & (indices[:, 1] == 2) & (indices[:, 2] == 1)]
     with torch.no_grad():
         composer.kernels[0].copy_((drawing / composer.contrast - composer.identity).unsqueeze(1))
-        composer.drawing.zero_(), composer.colours.zero_(), composer.background.zero_()
+        for own in (composer.drawing, composer.colours, composer.background):
+            own.zero_()
         for gains in composer.gains:
             gains.zero_()
         found = composer(torch.tensor([[0, 0, 1]]))
@@ -87,7 +90,8 @@ def test_gradients_of_a_composer_with_warps_are_right():
     composer.warps.grad = None
     for index, target in zip(some, targets):
         torch.autograd.backward((composer(index.unsqueeze(0))[0] - target).square().sum())
-    assert together is not None and together.abs().max() > 0
+    assert together is not None
+    assert together.abs().max() > 0
     torch.testing.assert_close(together, composer.warps.grad)
 
 
