@@ -47,7 +47,7 @@ class ExactFit:
         Args:
             model: The model.
             free: For tensors of its composers, ones at the entries to fit and zeros at the others. Parameters that
-                are not named are fitted, and so are shifts that have free entries.
+                are not named are fitted, and so are shifts and warps that have free entries.
 
         Returns:
             The mean squared error, in units of `energy`.

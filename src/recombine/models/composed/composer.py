@@ -17,7 +17,9 @@ with the mean colour b̄ of the background.
 All operators start near the identity (a kernel with a single entry, ones). A factor that moves needs only kernels, a
 factor that tints only gains, and a factor that draws kernels or maps. The loss term `Composition` makes each one
 choose. Shifts are zero during training, in which kernels move objects. `recombine.training.settle` replaces kernels
-that move by shifts, which may be fractions of a pixel.
+that move by shifts, which may be fractions of a pixel, and gives factors that resize or turn the object warps W:
+
+    [W(Σ_k w_tk(v_k)) (o_t ∗ K_t1(v_1) ∗ …)] moved by Σ_k d_tk(v_k)      (`recombine.models.composed.warp`)
 """
 
 from __future__ import annotations
@@ -73,6 +75,8 @@ class FactorComposer(nn.Module):
             (value, term, channel).
         shifts: Of the values of all factors, one factor after the other: (value, term, 2), rows and columns in pixels.
             A buffer, because training leaves them as they are.
+        warps: Of the values of all factors, (value, term, 4): log-scale, angle, rows, columns. None, and not stored,
+            unless some factor resizes or turns. A factor whose kernels and warps are all zero then keeps such kernels.
         entries, between: What the entries of a code, and values, mean; see `fit_codes`.
         drawing: The objects' deviations from the identity, (term, row, column).
         colours: The objects' gains minus 1, (term, channel).

@@ -4,7 +4,9 @@ For each term, one factor takes all its values while the others stay at their mi
 the simplest explanations, each fitted to the image of the middle value: a gain for all channels, a gain per channel, a
 shift of everything that is not static, by whole pixels or by fractions. Of gains and shifts, the one that explains more
 is tried first. Values that are interpolated between trained ones are left out.
-The first explanation that accounts for the change is the role. If none does, the factor draws.
+The first explanation that accounts for the change is the role. If none does, the factor draws. Whether a factor resizes
+or turns the object is determined from trained images (`recombine.models.composed.warp_roles`); a composer that has
+warps tells it.
 """
 
 from __future__ import annotations

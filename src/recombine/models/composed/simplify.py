@@ -1,9 +1,9 @@
 """Replaces the operators of a composer by exact ones, according to the roles of its factors.
 
 Training leaves kernels with almost a single entry and gains close to one. `simplify` determines the roles from images
-and replaces the operators by exact ones: shifts for a factor that moves, gains for one that tints or scales, the
-identity for one that does nothing. Drawn images start again from zero, so that pixels that are dark in all trained
-images stay dark. A fit to the trained images must follow: see `recombine.training.settle`.
+and replaces the operators by exact ones: shifts for a factor that moves, gains for one that tints or scales, warps for
+one that resizes or turns, the identity for one that does nothing. Drawn images start again from zero, so that pixels
+that are dark in all trained images stay dark. A fit to the trained images must follow: see `recombine.training.settle`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def simplify(composer: FactorComposer, roles: Roles | None = None) -> dict[Tenso
         roles: What its factors do; read off its pictures unless given.
 
     Returns:
-        For each of its parameters and the shifts, ones at the free entries and zeros at the fixed ones. Shifts are
-        fixed, and so is the background, at that of `fit_background`.
+        For each of its parameters, the shifts and the warps, ones at the free entries and zeros at the fixed ones.
+        Shifts and warps are fixed, and so is the background, at that of `fit_background`.
     """
     roles = roles or roles_of(composer)
     set_warps(composer, roles)
