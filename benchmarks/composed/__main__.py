@@ -1,10 +1,10 @@
 """Run a part of test.yaml: `python -m benchmarks.composed promised --out promised.json`.
 
-Parts: design, promised, paper, test, expected_failures, beyond, continuous. `--models composed rendered cnn pixel_mlp
-stripes` trains rivals too. Every case is run with the first seed, then with the next. A line is printed per training;
-with `--out`, numbers of every seed and medians are written as JSON after each of them, and what the file has already is
-not run again. `--pictures FOLDER` writes a PNG per case and model: truth above, outputs below, of OOD cells spread over
-the hold-out.
+Parts: design, promised, paper, test, expected_failures, beyond, continuous, warped. `--models composed rendered cnn
+pixel_mlp stripes` trains rivals too. Every case is run with the first seed, then with the next. A line is printed per
+training; with `--out`, numbers of every seed and medians are written as JSON after each of them, and what the file has
+already is not run again. `--pictures FOLDER` writes a PNG per case and model: truth above, outputs below, of OOD cells
+spread over the hold-out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks.composed.cases import PLAN, judged, outputs_of, task_of, width_f
 from recombine.core.images import as_pictures
 
 OURS = "composed"
-PARTS = ["design", "promised", "paper", "test", "expected_failures", "beyond", "continuous"]
+PARTS = ["design", "promised", "paper", "test", "expected_failures", "beyond", "continuous", "warped"]
 MODELS = [OURS, *(name for name in PLAN["rivals"] if name != "width")]
 SHOWN = 8  # cells of a picture
 

@@ -74,6 +74,28 @@ def smooth(name: str, side: int, x: float, y: float, radius: float) -> Image:
     return 1 / (1 + np.exp(beyond / EDGE))
 
 
+def soft(name: str, side: int, x: float, y: float, radius: float, angle: float = 0.0) -> Image:
+    """A smooth shape whose edge is as wide as a seventh of its radius, so that a larger one is the same, magnified."""
+    at = np.arange(side) + 0.5 - side / 2
+    u, v = np.meshgrid((at - x) / radius, (at - y) / radius)
+    turn = math.radians(angle)
+    u, v = u * math.cos(turn) + v * math.sin(turn), v * math.cos(turn) - u * math.sin(turn)
+    distance = np.hypot(u, v)
+    beyond = {
+        "disc": distance - 1,
+        "cross": np.maximum(np.minimum(abs(u), abs(v)) - 0.4, np.maximum(abs(u), abs(v)) - 1),
+        "drop": distance - 1 + 0.35 * np.sin(np.arctan2(v, u)),
+        "ring": abs(distance - 0.75) - 0.3,
+        "bar": np.maximum(abs(v) - 0.4, abs(u) - 1),
+        "t": np.minimum(
+            np.maximum(abs(u) - 0.4, abs(v) - 1),
+            np.maximum(abs(v + 0.6) - 0.4, abs(u) - 1),
+        ),
+        "wedge": np.maximum(u - 0.8, 1.8 * abs(v) - 0.8 - u),
+    }[name]
+    return 1 / (1 + np.exp(beyond / 0.14))
+
+
 def hue(share: float) -> Image:
     return np.array(colorsys.hsv_to_rgb(share, 0.9, 1.0)).reshape(3, 1, 1)
 
@@ -238,6 +260,69 @@ def sized() -> Drawn:
     return space, pictures(space, lambda r, s, x: glyph(names[s], 24, 2 * x - 6, 0, 2.0 + 0.5 * r))
 
 
+def turned() -> Drawn:
+    space = rc.FactorSpace(angle=8, shape=3)
+    return space, pictures(space, lambda a, s: glyph(("l", "triangle", "cross")[s], 20, 0, 0, 5.0, angle=45.0 * a))
+
+
+def swelling() -> Drawn:
+    """Smooth shapes, each size a fifth larger than the one before."""
+    space = rc.FactorSpace(size=5, shape=3)
+    return space, pictures(space, lambda r, s: soft(("disc", "cross", "drop")[s], 20, 0, 0, 2.8 * 1.2**r))
+
+
+def unfolding() -> Drawn:
+    """A smooth drop of several sizes in several directions."""
+    space = rc.FactorSpace(size=4, angle=6)
+    return space, pictures(space, lambda r, a: soft("drop", 20, 0, 0, 2.8 + 0.8 * r, angle=60.0 * a))
+
+
+def grown() -> Drawn:
+    """Smooth shapes, each size a quarter larger than the one before."""
+    space = rc.FactorSpace(size=5, shape=3)
+    return space, pictures(space, lambda r, s: soft(("ring", "t", "bar")[s], 22, 0.5, -0.3, 2.4 * 1.25**r))
+
+
+def pivoted() -> Drawn:
+    """Letters that lean by steps of 15 degrees."""
+    space = rc.FactorSpace(angle=9, letter=3)
+    return space, pictures(space, lambda a, s: glyph("lth"[s], 20, 0, 0, 5.5, angle=15.0 * (a - 4)))
+
+
+def assorted() -> Drawn:
+    """Shapes of several sizes that move sideways."""
+    space = rc.FactorSpace(size=4, shape=3, x=6)
+    names = ("ring", "t", "h")
+    return space, pictures(space, lambda r, s, x: glyph(names[s], 22, 2 * x - 5, 0.5, 2.6 + 0.8 * r))
+
+
+def turned_digits() -> Drawn:
+    """Handwritten digits, turned around their common centre."""
+    space = rc.FactorSpace(digit=3, angle=8)
+    small = packaged_digits()[[2, 4, 7]].float().reshape(3, 1, 28, 28) / 255
+    small = torch.nn.functional.pad(small, (2, 2, 2, 2))
+    at = (torch.arange(40) + 0.5) / 20 - 1  # twice as fine as the pictures
+    v, u = torch.meshgrid(at, at, indexing="ij")
+
+    def draw(digit: int, angle: int) -> Image:
+        turn = math.radians(45.0 * angle)
+        where = torch.stack([u * math.cos(turn) + v * math.sin(turn), v * math.cos(turn) - u * math.sin(turn)], -1)
+        fine = torch.nn.functional.grid_sample(small[[digit]], where.unsqueeze(0), align_corners=False)
+        return torch.nn.functional.avg_pool2d(fine, 2)[0, 0].numpy()
+
+    return space, pictures(space, draw)
+
+
+def whirling() -> Drawn:
+    """A tinted wedge of several sizes in several directions, which moves up and down."""
+    space = rc.FactorSpace(size=3, angle=6, y=4, tint=2)
+
+    def draw(r: int, a: int, y: int, t: int) -> Image:
+        return hue(0.1 + t / 2) * soft("wedge", 22, 0, 2 * y - 3, 2.6 * 1.3**r, angle=60.0 * a + 10)
+
+    return space, pictures(space, draw)
+
+
 def bump(side: int, sigma: float, *, inverted: bool = False) -> Callable[[], Drawn]:
     def drawn() -> Drawn:
         space = rc.FactorSpace(x=side, y=side)
@@ -269,4 +354,12 @@ SCENES: dict[str, Callable[[], Drawn]] = {
     "saturated": saturated,
     "rotated": rotated,
     "sized": sized,
+    "turned": turned,
+    "swelling": swelling,
+    "unfolding": unfolding,
+    "grown": grown,
+    "pivoted": pivoted,
+    "assorted": assorted,
+    "turned_digits": turned_digits,
+    "whirling": whirling,
 }

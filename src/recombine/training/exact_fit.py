@@ -6,7 +6,7 @@ error = fit(model, simplify(model.composer))            # in units of the images
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -31,6 +31,7 @@ class ExactFit:
         energy: Unit of the error.
         iterations: Of L-BFGS.
         tolerance: Error at which the fit ends.
+        penalty: Added to the error while it is minimized.
     """
 
     inputs: Tensor
@@ -38,6 +39,7 @@ class ExactFit:
     energy: float
     iterations: int
     tolerance: float
+    penalty: Callable[[nn.Module], Tensor] | None = None
 
     def __call__(self, model: nn.Module, free: Mapping[Tensor, Tensor]) -> float:
         """Fit a model in place.
@@ -45,12 +47,13 @@ class ExactFit:
         Args:
             model: The model.
             free: For tensors of its composers, ones at the entries to fit and zeros at the others. Parameters that
-                are not named are fitted, and so are shifts that have free entries.
+                are not named are fitted, and so are shifts and warps that have free entries.
 
         Returns:
             The mean squared error, in units of `energy`.
         """
-        shifts = [own.shifts.requires_grad_() for own in composers_of(model) if free[own.shifts].any()]
+        buffers = [own for composer in composers_of(model) for own in (composer.shifts, composer.warps)]
+        shifts = [own.requires_grad_() for own in buffers if own is not None and own in free and free[own].any()]
         parameters = [p for p in model.parameters() if p.requires_grad and (p not in free or free[p].any())] + shifts
         optimizer = torch.optim.LBFGS(
             parameters,
@@ -63,6 +66,8 @@ class ExactFit:
 
         def closure() -> Tensor:
             loss = (model(self.inputs) - self.images).square().mean() / self.energy
+            if self.penalty is not None:
+                loss = loss + self.penalty(model)
             if loss.detach() <= self.tolerance:
                 raise _Reached
             for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True)):

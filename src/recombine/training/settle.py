@@ -7,7 +7,8 @@ on entries that should be zero. `settle` replaces the operators by the exact one
 (`recombine.models.composed.simplify`) and fits what is left to the trained images by L-BFGS, first with the background
 fixed. Shifts are by whole pixels; if these do not fit, they are fitted as well and may be fractions of a pixel. A fit
 that ends early leaves errors where the trained images constrain it least, and these errors affect unseen combinations
-most. The fit therefore continues in double precision until its error is below the rounding of single precision. The
+most. The fit therefore continues in double precision until its error is below the rounding of single precision. If no
+exact fit is found, or several factors draw, factors that resize or turn what others draw are looked for. The
 result is kept only if it fits the trained images at least as well as before. Held-out images are not used.
 """
 
@@ -28,6 +29,7 @@ from recombine.models.composed.roles import EXPLAINED, Does, Roles, roles_of
 from recombine.models.composed.simplify import simplify
 from recombine.models.decoders.composed import Composed
 from recombine.training.exact_fit import ExactFit, composers_of, mean_squared_error
+from recombine.training.warped_fit import fit_warps
 
 LEVELS = (0.5, EXPLAINED)  # shares of the changes that a role must explain; the simplest roles are tried first
 EXACT = 1e-4  # error, in units of the images' energy, below which roles are taken to be the right ones
@@ -77,8 +79,10 @@ def settle(
     if images.device.type not in SINGLE_ONLY:
         exact, numbers = copy.deepcopy(model).double(), inputs.double() if inputs.is_floating_point() else inputs
         fit = replace(fit, inputs=numbers, images=images.double())
-    best = _simplest(exact, fit)
-    if best.error > EXACT:  # the fit shows the roles more clearly than training did
+    best = _warped(exact, fit, before / energy, _simplest(exact, fit))
+    if best.error > EXACT and not any(
+        own.warps is not None for own in composers_of(best.model)
+    ):  # the fit shows the roles more clearly than training did
         best = min(best, _simplest(best.model, fit), key=_error)
     model.load_state_dict(best.model.state_dict())
     after = mean_squared_error(model, inputs, images)
@@ -245,6 +249,17 @@ def _with_fractions(candidate: _Candidate, fit: ExactFit) -> _Candidate:
         if error > EXACT:
             break
     return replace(candidate, error=error)
+
+
+def _warped(model: nn.Module, fit: ExactFit, before: float, best: _Candidate) -> _Candidate:
+    """A copy of the trained model with factors that resize or turn, if the images show such and it fits them at least
+    as well as the model; else the best candidate without. It is tried if that one is not exact or several factors
+    draw: few operators that explain the images are to be preferred to many that do."""
+    drawn = sum(role.does is Does.DRAWS for roles in best.roles for role in roles.roles)
+    if not _is_composer(model) or (best.error <= EXACT and drawn < 2):
+        return best
+    found = fit_warps(model, fit)
+    return best if found is None or found.error > before else _Candidate(found.model, found.error, (found.roles,))
 
 
 def _is_composer(model: nn.Module) -> bool:

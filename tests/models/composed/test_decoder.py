@@ -29,3 +29,18 @@ def test_it_is_built_again_from_its_configuration(encoding):
     added = rc.decoders.Composed(given, terms=2)
     added.load_state_dict(model.state_dict())
     assert not torch.allclose(added(codes), model(codes))
+
+
+def test_warps_are_described_and_stored(tmp_path):
+    given = task(rc.encodings.Ramp)
+    model = rc.decoders.Composed(given)
+    assert "warp" not in model.describe(["x", "y"])
+    model.composer.warps = torch.zeros(12, 1, 4)
+    model.composer.warps_of(0)[:, 0, 0] = torch.linspace(-0.5, 0, 6)
+    warp = model.describe(["x", "y"])["warp"]
+    assert warp["y"] == [0] * 6
+    assert warp["x"] == pytest.approx([0.5, 0.4, 0.3, 0.2, 0.1, 0], abs=1e-6)
+    model.save_pretrained(tmp_path / "model")
+    again = rc.decoders.Composed.from_pretrained(tmp_path / "model")
+    between = torch.rand(5, 2)
+    torch.testing.assert_close(again(between), model(between))

@@ -17,7 +17,9 @@ with the mean colour b̄ of the background.
 All operators start near the identity (a kernel with a single entry, ones). A factor that moves needs only kernels, a
 factor that tints only gains, and a factor that draws kernels or maps. The loss term `Composition` makes each one
 choose. Shifts are zero during training, in which kernels move objects. `recombine.training.settle` replaces kernels
-that move by shifts, which may be fractions of a pixel.
+that move by shifts, which may be fractions of a pixel, and gives factors that resize or turn the object warps W:
+
+    [W(Σ_k w_tk(v_k)) (o_t ∗ K_t1(v_1) ∗ …)] moved by Σ_k d_tk(v_k)      (`recombine.models.composed.warp`)
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from recombine.core.errors import InputError
 from recombine.core.images import image_axes
 from recombine.models.composed.codes import entries_of
 from recombine.models.composed.shift import shift_phases
+from recombine.models.composed.warp import NUMBERS, warped
 
 Operator = Literal["kernel", "gain", "map"]
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
@@ -72,6 +75,8 @@ class FactorComposer(nn.Module):
             (value, term, channel).
         shifts: Of the values of all factors, one factor after the other: (value, term, 2), rows and columns in pixels.
             A buffer, because training leaves them as they are.
+        warps: Of the values of all factors, (value, term, 4): log-scale, angle, rows, columns. None, and not stored,
+            unless some factor resizes or turns. A factor whose kernels and warps are all zero then keeps such kernels.
         entries, between: What the entries of a code, and values, mean; see `fit_codes`.
         drawing: The objects' deviations from the identity, (term, row, column).
         colours: The objects' gains minus 1, (term, channel).
@@ -133,6 +138,8 @@ class FactorComposer(nn.Module):
         self.entries: Tensor
         self.between: Tensor
         self.shifts: Tensor
+        self.register_buffer("warps", None)
+        self.warps: Tensor | None
         if images is not None:
             self.fit_background(images)
         self.reset_parameters()
@@ -143,6 +150,7 @@ class FactorComposer(nn.Module):
             for parameter in (*self.kernels, *self.gains, *self.maps, self.drawing, self.colours):
                 nn.init.normal_(parameter, std=START)
             self.shifts.zero_()
+            self.warps = None
             self.background.copy_(self.start / self.contrast)
 
     def reorder(self, order: Sequence[int]) -> None:
@@ -205,6 +213,11 @@ class FactorComposer(nn.Module):
     def shifts_of(self, factor: int) -> Float[Tensor, "value term 2"]:
         """The shifts of a factor's values, which share memory with `shifts`."""
         return self.shifts.split(self.factor_sizes)[factor]
+
+    def warps_of(self, factor: int) -> Float[Tensor, "value term 4"]:
+        """The warps of a factor's values, which share memory with `warps` if there are any."""
+        warps = self.shifts.new_zeros(*self.shifts.shape[:2], NUMBERS) if self.warps is None else self.warps
+        return warps.split(self.factor_sizes)[factor]
 
     def weights(self, given: Tensor) -> list[Float[Tensor, "batch _value"]]:
         """The weights of the values of each factor: for indices (batch, factor), for a code with an entry per
@@ -270,17 +283,38 @@ class FactorComposer(nn.Module):
         off = [-len(self.kernels) * (side // 2) for side in (rows, columns)]
         padded = F.pad(self.drawing + self.identity, (0, self.grid[1] - columns, 0, self.grid[0] - rows))
         spectrum = torch.fft.rfft2(padded.roll(off, dims=(-2, -1))).unsqueeze(0)
-        for block, deviations in zip(weights, self.kernels):
+        own_weights, which = (list(weights), None) if self.warps is None else self._distinct(weights)
+        for block, deviations in zip(own_weights, self.kernels):
             own = torch.view_as_real(torch.fft.rfft2(deviations, s=self.grid))
             spectrum = spectrum * (dot + torch.view_as_complex(_mixed(block, own)))
+        if self.warps is not None:
+            image = torch.fft.irfft2(spectrum, s=self.grid)[..., :rows, :columns]
+            warps = _mixed(torch.cat(own_weights, dim=1), self.warps)
+            image = warped(image.expand(len(warps), -1, -1, -1).flatten(0, 1), warps.flatten(0, 1))
+            spectrum = torch.fft.rfft2(image.unflatten(0, (-1, self.terms)), s=self.grid)[which]
         spectrum = spectrum * shift_phases(_mixed(torch.cat(list(weights), dim=1), self.shifts), self.grid)
         return torch.fft.irfft2(spectrum, s=self.grid)[..., :rows, :columns]
+
+    def _distinct(self, weights: Sequence[Float[Tensor, "batch _value"]]) -> tuple[list[Tensor], Tensor]:
+        """The distinct weights of all factors that draw or warp, and which of them each sample has. Images that differ
+        only in a shift are warped once. The weights of the other factors, whose kernels are all zero, are zeros."""
+        assert self.warps is not None
+        acts = [bool(own.any() or self.warps_of(k).any()) for k, own in enumerate(self.kernels)]
+        blocks = [block if own else torch.zeros_like(block) for block, own in zip(weights, acts)]
+        joined = torch.cat(blocks, dim=1)
+        _, which = joined.detach().round(decimals=6).unique(dim=0, return_inverse=True)
+        first = which.new_zeros(int(which.max()) + 1).scatter_(
+            0, which.flip(0), torch.arange(len(which)).flip(0).to(which)
+        )
+        return list(joined[first].split(self.factor_sizes, dim=1)), which
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any, **kwargs: Any) -> None:
         """Fill in what was not saved before shifts and other codes than one-hot ones existed."""
         alone = torch.eye(sum(self.factor_sizes))
         for name, value in (("shifts", torch.zeros_like(self.shifts)), ("entries", alone), ("between", alone)):
             state_dict.setdefault(prefix + name, value)
+        saved = state_dict.get(prefix + "warps")
+        self.warps = None if saved is None else torch.zeros_like(saved).to(self.shifts)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def forward(self, given: Tensor) -> Float[Tensor, "batch ..."]:

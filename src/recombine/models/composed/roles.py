@@ -4,11 +4,14 @@ For each term, one factor takes all its values while the others stay at their mi
 the simplest explanations, each fitted to the image of the middle value: a gain for all channels, a gain per channel, a
 shift of everything that is not static, by whole pixels or by fractions. Of gains and shifts, the one that explains more
 is tried first. Values that are interpolated between trained ones are left out.
-The first explanation that accounts for the change is the role. If none does, the factor draws.
+The first explanation that accounts for the change is the role. If none does, the factor draws. Whether a factor resizes
+or turns the object is determined from trained images (`recombine.models.composed.warp_roles`); a composer that has
+warps tells it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -24,6 +27,7 @@ LEAST_CHANGE = 0.02  # of a term's energy, below which a factor does nothing
 EXPLAINED = 0.9  # share of the change that an explanation must account for
 WHOLE = 0.1  # pixels by which fitted shifts may differ from whole ones that are taken for exact
 MEDIAN = 5  # values from which on the median over them tells what is static
+LEAST_WARP = 1e-2  # range of log-scales and angles (radians) below which they are taken to be the same
 EMPTY = 1e-6  # share of the largest term's energy below which a term is empty
 
 
@@ -34,7 +38,13 @@ class Does(StrEnum):
     SCALES = "scales"
     TINTS = "tints"
     MOVES = "moves"
+    RESIZES = "resizes"
+    TURNS = "turns"
+    WARPS = "warps"
     DRAWS = "draws"
+
+
+WARPS = {Does.RESIZES: "resizes", Does.TURNS: "turns", Does.WARPS: "resizes and turns"}  # in words
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,7 @@ class Role:
         explained: Share of the change that one gain for all channels, a gain per channel, or a shift accounts for.
         shifts: For each value, the shift (columns, rows) of its image relative to that of the middle value, in pixels.
         gains: For each value, the gain of every channel relative to the middle value.
+        warps: For each value, its log-scale, angle (radians), rows and columns, if it resizes or turns.
     """
 
     term: int
@@ -58,6 +69,7 @@ class Role:
     explained: dict[str, float]
     shifts: list[tuple[float, float]]
     gains: list[list[float]]
+    warps: tuple[tuple[float, ...], ...] = ()
 
     def __str__(self) -> str:
         if self.does is Does.NOTHING:
@@ -70,11 +82,20 @@ class Role:
                 if high - low > WHOLE
             ]
             return f"{self.factor} moves it ({', '.join(spans)})"
+        if self.does in WARPS:
+            return f"{self.factor} {WARPS[self.does]} it ({self._warps()})"
         if self.does is Does.DRAWS:
             return f"{self.factor} draws it ({1 - max(self.explained.values()):.0%} of its changes are new shapes)"
         levels = [sum(own) / len(own) for own in self.gains]
         span = f"{min(levels):.2f} … {max(levels):.2f}"
         return f"{self.factor} {self.does.value} it" + (f" (gain {span})" if self.does is Does.SCALES else "")
+
+    def _warps(self) -> str:
+        """The ranges of scales, relative to the largest one, and of angles."""
+        scales, angles = ([own[at] for own in self.warps] for at in (0, 1))
+        size = f"× {math.exp(min(scales) - max(scales)):.2f} … 1"
+        turn = f"{math.degrees(min(angles)):+.0f} … {math.degrees(max(angles)):+.0f} degrees"
+        return {Does.RESIZES: size, Does.TURNS: turn}.get(self.does, f"{size}, {turn}")
 
 
 @dataclass(frozen=True)
@@ -127,7 +148,7 @@ def roles_of(composer: FactorComposer, names: Sequence[str] | None = None, *, ex
                 if energies[term] <= EMPTY * energies.max():
                     own = torch.zeros_like(own)
                 role = _role(term, names[factor], own, values.index(int(middle[factor])), explained)
-                found.append(_of_all_values(role, all_values[:, values]))
+                found.append(_with_warps(composer, factor, _of_all_values(role, all_values[:, values])))
     return Roles(tuple(sorted(found, key=lambda role: role.term)))
 
 
@@ -143,6 +164,16 @@ def _of_all_values(role: Role, weights: Float[Tensor, "value standing"]) -> Role
     shifts = (weights.double().cpu() @ torch.tensor(role.shifts, dtype=torch.double)).tolist()
     gains = (weights.double().cpu() @ torch.tensor(role.gains, dtype=torch.double)).tolist()
     return replace(role, shifts=[(right, down) for right, down in shifts], gains=gains)
+
+
+def _with_warps(composer: FactorComposer, factor: int, role: Role) -> Role:
+    """The role of a factor that resizes or turns, which was determined from images before it was given warps."""
+    warps = composer.warps_of(factor)[:, role.term]
+    if not warps.any():
+        return role
+    resizes, turns = ((warps[:, :2].amax(0) - warps[:, :2].amin(0)) > LEAST_WARP).tolist()
+    does = Does.WARPS if resizes and turns else Does.TURNS if turns else Does.RESIZES
+    return replace(role, does=does, warps=tuple(map(tuple, warps.tolist())))
 
 
 def _role(

@@ -1,9 +1,9 @@
 """Replaces the operators of a composer by exact ones, according to the roles of its factors.
 
 Training leaves kernels with almost a single entry and gains close to one. `simplify` determines the roles from images
-and replaces the operators by exact ones: shifts for a factor that moves, gains for one that tints or scales, the
-identity for one that does nothing. Drawn images start again from zero, so that pixels that are dark in all trained
-images stay dark. A fit to the trained images must follow: see `recombine.training.settle`.
+and replaces the operators by exact ones: shifts for a factor that moves, gains for one that tints or scales, warps for
+one that resizes or turns, the identity for one that does nothing. Drawn images start again from zero, so that pixels
+that are dark in all trained images stay dark. A fit to the trained images must follow: see `recombine.training.settle`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from recombine.models.composed.composer import FactorComposer
 from recombine.models.composed.roles import Does, Role, Roles, middle_of, roles_of
 from recombine.models.composed.shift import shift_phases
+from recombine.models.composed.warp import NUMBERS
 
 IDLE = 0.02  # root mean square of deviations below which an unnecessary group of operators is dropped
 
@@ -27,12 +28,15 @@ def simplify(composer: FactorComposer, roles: Roles | None = None) -> dict[Tenso
         roles: What its factors do; read off its pictures unless given.
 
     Returns:
-        For each of its parameters and the shifts, ones at the free entries and zeros at the fixed ones. Shifts are
-        fixed, and so is the background, at that of `fit_background`.
+        For each of its parameters, the shifts and the warps, ones at the free entries and zeros at the fixed ones.
+        Shifts and warps are fixed, and so is the background, at that of `fit_background`.
     """
     roles = roles or roles_of(composer)
+    set_warps(composer, roles)
     free: dict[Tensor, Tensor] = {parameter: torch.ones_like(parameter) for parameter in composer.parameters()}
     free[composer.shifts] = torch.zeros_like(composer.shifts)
+    if composer.warps is not None:
+        free[composer.warps] = torch.zeros_like(composer.warps)
     with torch.no_grad():
         for term in range(composer.terms):
             _simplify_term(composer, [role for role in roles.roles if role.term == term], free)
@@ -98,6 +102,17 @@ def _fix(parameter: nn.Parameter, to: Tensor | float, free: dict[Tensor, Tensor]
     own = slice(None) if term is None else (slice(None), term)
     parameter[own] = to if isinstance(to, Tensor) else torch.full((), to).to(parameter)
     free[parameter][own] = 0
+
+
+def set_warps(composer: FactorComposer, roles: Roles) -> None:
+    """Resize and turn the values of factors as the roles say; without such roles, the composer has no warps."""
+    composer.warps = None
+    if any(role.warps for role in roles.roles):
+        composer.warps = composer.shifts.new_zeros(*composer.shifts.shape[:2], NUMBERS)
+        for at, role in enumerate(roles.roles):
+            if role.warps:
+                own = composer.warps_of(at % len(composer.factor_sizes))
+                own[:, role.term] = torch.tensor(role.warps).to(own)
 
 
 def move(composer: FactorComposer, factor: int, role: Role) -> None:

@@ -101,12 +101,13 @@ class Composed(Decoder):
 
     def describe(self, names: Sequence[str]) -> dict[str, dict[str, list[float]]]:
         """`kernel_change`, `gain_change`, …: factor → how far each value's operators are from the identity; `shift`:
-        by how many pixels it moves."""
+        by how many pixels it moves; `warp`, if a factor resizes or turns: the norm of log-scale, angle and shift."""
         lists = {
             "kernel_change": self.composer.kernels,
             "gain_change": self.composer.gains,
             "map_change": self.composer.maps,
             "shift": self.composer.shifts.split(self.composer.factor_sizes) if self.composer.kernels else (),
+            "warp": () if self.composer.warps is None else self.composer.warps.split(self.composer.factor_sizes),
         }
         with torch.no_grad():
             return {
