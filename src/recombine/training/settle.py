@@ -80,9 +80,8 @@ def settle(
         exact, numbers = copy.deepcopy(model).double(), inputs.double() if inputs.is_floating_point() else inputs
         fit = replace(fit, inputs=numbers, images=images.double())
     best = _warped(exact, fit, before / energy, _simplest(exact, fit))
-    if best.error > EXACT and not any(
-        own.warps is not None for own in composers_of(best.model)
-    ):  # the fit shows the roles more clearly than training did
+    warped = any(own.warps is not None for own in composers_of(best.model))
+    if best.error > EXACT and not warped:  # the fit shows the roles more clearly than training did
         best = min(best, _simplest(best.model, fit), key=_error)
     model.load_state_dict(best.model.state_dict())
     after = mean_squared_error(model, inputs, images)
