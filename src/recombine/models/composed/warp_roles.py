@@ -40,9 +40,13 @@ def warp_roles(
     """
     weights = composer.weights(given)
     single = torch.stack([(block - 1).abs().min(1).values < CLOSE for block in weights]).all(0)
-    values = torch.stack([block[single].argmax(1) for block in weights], dim=1)
+    if not single.any():
+        return None
+    values = torch.stack([block[single].argmax(1) for block in weights], dim=1).cpu()
     apart = images[single].reshape(-1, *ground.shape) - ground
-    objects = objects_of(apart.float(), values)
+    objects = objects_of(apart.float().cpu(), values)  # on the CPU: least squares of deficient rank run only there
+    if not len(objects.values):
+        return None
     found = list(roles_of(composer).roles)
     for factor, role in enumerate(found):
         if role.does in (Does.MOVES, Does.DRAWS):
