@@ -32,6 +32,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from recombine.core.errors import InputError
 from recombine.core.images import image_axes
@@ -357,7 +358,7 @@ def _differentiated(weights: Float[Tensor, "batch _value"]) -> bool:
     """Whether derivatives with respect to weights are taken, or functions of them are vectorized: samples with equal
     weights may then differ."""
     forward = torch.autograd.forward_ad.unpack_dual(weights).tangent is not None
-    return weights.requires_grad or forward or torch._C._functorch.is_functorch_wrapped_tensor(weights)
+    return weights.requires_grad or forward or is_functorch_wrapped_tensor(weights)
 
 
 def _mixed(weights: Float[Tensor, "batch _value"], own: Float[Tensor, "_value ..."]) -> Float[Tensor, "batch ..."]:
