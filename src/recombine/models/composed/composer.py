@@ -334,9 +334,8 @@ class FactorComposer(nn.Module):
         blocks = [block if own else torch.zeros_like(block) for block, own in zip(weights, acts)]
         joined = torch.cat(blocks, dim=1)
         _, which = joined.detach().round(decimals=6).unique(dim=0, return_inverse=True)
-        first = which.new_zeros(int(which.max()) + 1).scatter_(
-            0, which.flip(0), torch.arange(len(which)).flip(0).to(which)
-        )
+        last = which.new_full((int(which.max()) + 1,), len(which))
+        first = last.scatter_reduce(0, which, torch.arange(len(which)).to(which), "amin")
         return list(joined[first].split(self.factor_sizes, dim=1)), which
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any, **kwargs: Any) -> None:
