@@ -218,10 +218,13 @@ class FactorComposer(nn.Module):
         self.between.copy_(stand)
         self.entries.copy_(mean)
 
+    def between_of(self, factor: int) -> Float[Tensor, "value value"]:
+        """The weights of a factor's values that stand for each of its values."""
+        return self.between.split(self.factor_sizes)[factor].split(self.factor_sizes, dim=1)[factor]
+
     def standing(self, factor: int) -> list[int]:
         """The values of a factor that stand for themselves. The others are interpolated between them."""
-        own = self.between.diagonal().split(self.factor_sizes)[factor]
-        return own.eq(1).nonzero()[:, 0].tolist()
+        return self.between_of(factor).diagonal().eq(1).nonzero()[:, 0].tolist()
 
     def shifts_of(self, factor: int) -> Float[Tensor, "value term 2"]:
         """The shifts of a factor's values, which share memory with `shifts`."""

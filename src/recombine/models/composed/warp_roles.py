@@ -100,9 +100,7 @@ def _between(composer: FactorComposer, roles: list[Role]) -> list[Role]:
     """The roles with warps of all values, some of which are interpolated."""
     found = []
     for k, role in enumerate(roles):
-        start = sum(composer.factor_sizes[:k])
-        weights = composer.between.split(composer.factor_sizes)[k][:, start : start + composer.factor_sizes[k]]
-        warps = (weights.cpu().float() @ torch.tensor(role.warps)).tolist() if role.warps else []
+        warps = (composer.between_of(k).cpu().float() @ torch.tensor(role.warps)).tolist() if role.warps else []
         found.append(replace(role, warps=tuple(map(tuple, warps))))
     return found
 
