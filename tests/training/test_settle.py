@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import recombine as rc
+from recombine.core.errors import InputError
 from recombine.models.composed.codes import between
 from recombine.models.composed.roles import Does, roles_of
 from recombine.models.decoders import Composed, FactorComposer
@@ -168,6 +169,37 @@ def test_operators_without_kernels_are_left_alone():
     before = composer.maps[0].detach().clone()
     assert not settle(composer, indices, images).kept
     torch.testing.assert_close(composer.maps[0].detach(), before)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"inputs": torch.zeros(0, 2).long()}, "Got none"),
+        ({"images": torch.zeros(3, 1, SIDE, SIDE)}, r"shape \(3, 8, 8\). Got images of shape \(3, 1, 8, 8\)"),
+        ({"images": torch.zeros(2, SIDE, SIDE)}, r"Got images of shape \(2, 8, 8\)"),
+        ({"images": torch.full((3, SIDE, SIDE), torch.nan)}, "must be finite"),
+        ({"iterations": -1}, "0 or more iterations. Got -1"),
+    ],
+)
+def test_bad_examples_are_named_and_change_nothing(change, message):
+    composer = moved()
+    before = composer.kernels[0].detach().clone()
+    given = {"inputs": torch.zeros(3, 2).long(), "images": torch.zeros(3, SIDE, SIDE)}
+    with pytest.raises(InputError, match=message):
+        settle(composer, **given | change)
+    assert torch.equal(composer.kernels[0], before)
+
+
+def test_a_network_is_fitted_as_it_will_be_used():
+    """Without dropout, and with the statistics that training has found; its mode is kept."""
+    composer = moved()
+    frozen, norm = nn.Dropout(0.5).eval(), nn.BatchNorm2d(1)
+    model = nn.Sequential(composer, frozen, nn.Dropout(0.5), nn.Unflatten(1, (1, SIDE)), norm, nn.Flatten(1, 2))
+    modes = [own.training for own in model.modules()]
+    indices, images = bumps()
+    settle(model, indices, images, iterations=2)
+    assert [own.training for own in model.modules()] == modes
+    assert norm.num_batches_tracked == 0
 
 
 def test_the_recipe_settles_on_trained_examples_only(monkeypatch):

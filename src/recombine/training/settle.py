@@ -15,6 +15,8 @@ result is kept only if it fits the trained images at least as well as before. He
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 from typing import Any
@@ -22,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from recombine.core.errors import InputError
 from recombine.models.composed.align import align, redraw
 from recombine.models.composed.composer import FactorComposer
 from recombine.models.composed.register import register
@@ -60,6 +63,8 @@ def settle(
 ) -> Settled:
     """Simplify every `FactorComposer` of a model and fit the model to images, in place.
 
+    The model is fitted in evaluation mode, in which layers such as dropout are deterministic; its mode is kept.
+
     Args:
         model: Any network with composers in it. One whose operators include no kernels is left as it is.
         inputs: Of trained examples, as the model takes them.
@@ -68,6 +73,14 @@ def settle(
         tolerance: The fit ends when the squared error is below this share of the images' energy. The default is below
             the rounding errors of float32.
     """
+    if iterations < 0:
+        raise InputError(f"Settling takes 0 or more iterations. Got {iterations}.", "iterations")
+    with _evaluating(model):
+        _check(model, inputs, images)
+        return _settled(model, inputs, images, iterations, tolerance)
+
+
+def _settled(model: nn.Module, inputs: Tensor, images: Tensor, iterations: int, tolerance: float) -> Settled:
     before = mean_squared_error(model, inputs, images)
     composers = composers_of(model)
     if not composers or not iterations:
@@ -89,6 +102,33 @@ def settle(
     if not kept:
         model.load_state_dict(saved)
     return Settled(before, after, kept)
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """A model in evaluation mode."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+def _check(model: nn.Module, inputs: Tensor, images: Tensor) -> None:
+    """Raise unless images are finite and have the shape of the model's outputs."""
+    if not len(inputs):
+        raise InputError("Settling requires trained examples. Got none.", "inputs")
+    with torch.no_grad():
+        shape = (len(inputs), *model(inputs[:1]).shape[1:])
+    if tuple(images.shape) != shape:
+        raise InputError(
+            f"For these inputs the model returns images of shape {shape}. Got images of shape {tuple(images.shape)}.",
+            "images",
+        )
+    if not images.isfinite().all():
+        raise InputError("Images must be finite. Some are NaN or infinite.", "images")
 
 
 @dataclass(frozen=True)

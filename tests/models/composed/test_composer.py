@@ -140,6 +140,22 @@ def test_between_two_values_operators_are_interpolated(composer):
     torch.testing.assert_close(high, torch.tensor([[0.5, 0.5, 0.0]], dtype=torch.double))
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # torch's own, of forward mode
+@pytest.mark.parametrize("ways", [jacfwd, jacrev])
+def test_slopes_at_a_value_are_means_of_both_sides(composer, ways):
+    """Where the slope changes, derivatives agree with central differences; at the ends with the slope inside."""
+    slopes = [ways(lambda t: composer.weights(t.reshape(1, 2))[1][0])(torch.tensor([0.0, t])) for t in (0, 0.5, 1)]
+    expected = torch.tensor([[-2.0, 2, 0], [-1, 0, 1], [0, -2, 2]], dtype=torch.double)
+    torch.testing.assert_close(torch.stack(slopes)[..., 1].double(), expected)
+
+
+@pytest.mark.parametrize("warps", [False, True])
+def test_no_samples_have_no_images(composer, warps):
+    if warps:
+        composer.warps = torch.ones(5, composer.terms, 4, dtype=torch.double)
+    assert composer(torch.zeros(0, 2, dtype=torch.long)).shape == (0, *composer.image_shape)
+
+
 def test_maps_alone_multiply_drawings():
     composer = FactorComposer((2, 2), (4, 4), operators=("map",))
     maps = [1 + own[:, 0] for own in composer.maps]
@@ -203,6 +219,9 @@ def test_gains_alone_are_refused_where_images_differ_in_more_than_gains():
         (lambda: FactorComposer((3,), (4, 4))(torch.tensor([[3]])), r"values 0 … 2. Got index 3"),
         (lambda: FactorComposer((3,), (4, 4))(torch.zeros(1, 2)), r"1 indices, 1 numbers.*3 weights.*Got 2"),
         (lambda: FactorComposer((3,), (4, 4))(torch.tensor([[True]])), "Got torch.bool"),
+        (lambda: FactorComposer((3,), (4, 4))(torch.tensor([[2.0]])), r"in \[0, 1\].*Got 2. Pass indices as integers"),
+        (lambda: FactorComposer((3,), (4, 4)).fit_codes([torch.eye(4)]), r"codes must.*shapes \(3, 3\). Got \(4, 4\)"),
+        (lambda: FactorComposer((3,), (4, 4)).fit_codes(None, []), r"between must.*Got none"),
     ],
 )
 def test_bad_input_is_named(build, message):

@@ -94,3 +94,19 @@ def test_rotations_turn_as_warps_do(angle):
     [after] = objects_of(found, torch.zeros(1, 1).long()).places
     torch.testing.assert_close(after, turn @ before, rtol=0, atol=0.15)
     assert math.isclose(float(turn.det()), 1, rel_tol=1e-5)
+
+
+def test_objects_of_a_single_pixel_have_a_size():
+    """They move, and a size of zero would have no logarithm."""
+    values = torch.cartesian_prod(torch.arange(2), torch.arange(4))
+    images = torch.zeros(8, 1, SIDE, SIDE)
+    images[torch.arange(8), 0, 5 + values[:, 0], 3 + 2 * values[:, 1]] = 1
+    objects = objects_of(images, values)
+    assert objects.sizes.isfinite().all()
+    assert observed(objects, 1, 4, 0.9).moves > 0.99
+
+
+def test_a_factor_may_be_the_only_one():
+    images, values = drawn(["resizes"])
+    only = values[:, 0] == 0
+    assert observed(objects_of(images[only], values[only, 1:]), 0, 3, 0.9).resizes > 0.98

@@ -4,6 +4,8 @@ import copy
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.func import jvp, vmap
 
 from recombine.models.composed.composer import FactorComposer
 from recombine.models.composed.roles import Does, roles_of
@@ -93,6 +95,37 @@ def test_gradients_of_a_composer_with_warps_are_right():
     assert together is not None
     assert together.abs().max() > 0
     torch.testing.assert_close(together, composer.warps.grad)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # torch's own, of forward mode
+def test_derivatives_by_codes_of_images_that_share_a_warp_are_those_of_each_image_alone():
+    composer, indices, images = taught()
+    simplify(composer, warp_roles(composer, indices, images, torch.zeros(1, SIDE, SIDE)))
+    composer = composer.double()
+    sizes = composer.factor_sizes
+    codes = torch.cat([F.one_hot(own, size) for own, size in zip(indices[:3].unbind(1), sizes)], dim=1).double()
+    along, dual = torch.randn_like(codes), torch.randn(3, SIDE, SIDE, dtype=torch.double)
+
+    def forward(codes, along):
+        return jvp(composer, (codes,), (along,))[1]
+
+    alone = torch.cat([forward(*some) for some in zip(codes.split(1), along.split(1))])
+    torch.testing.assert_close(forward(codes, along), alone)
+    (pulled,) = torch.autograd.grad(composer(codes.requires_grad_()), codes, dual)
+    torch.testing.assert_close((pulled * along).sum(1), (alone * dual).sum((1, 2)))
+    codes = codes.detach()
+    torch.testing.assert_close(vmap(lambda code: composer(code.unsqueeze(0))[0])(codes), composer(codes))
+
+
+def test_images_between_two_values_show_no_roles():
+    composer, _, images = taught()
+    between = torch.full((len(images), 3), 0.3)
+    assert warp_roles(composer, between, images, torch.zeros(1, SIDE, SIDE)) is None
+
+
+def test_images_of_the_ground_alone_show_no_roles():
+    composer, indices, images = taught()
+    assert warp_roles(composer, indices, torch.zeros_like(images), torch.zeros(1, SIDE, SIDE)) is None
 
 
 @pytest.mark.parametrize("centred", [True, False])

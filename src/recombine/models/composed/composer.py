@@ -32,6 +32,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from recombine.core.errors import InputError
 from recombine.core.images import image_axes
@@ -46,6 +47,7 @@ BLENDS: tuple[Blend, ...] = get_args(Blend)
 START = 0.01  # standard deviation of the operators' first deviations from the identity
 SMALLEST_SIDE = 3  # pixels: in a smaller image nothing can move to both sides
 TINTED = 0.95  # share of the differences between images that gains must explain if there are no other operators
+NEAR = 1e-3  # of the step between two values: closer to a value, slopes of both sides count
 PADDING = 1.5  # side of the Fourier grid, in sides of the image
 PRIMES = (2, 3, 5)  # of sides for which Fourier transforms are quick
 
@@ -200,15 +202,29 @@ class FactorComposer(nn.Module):
             between: For each factor the weights of the values that stand for each value, such as the two trained
                 neighbours of one that is not trained (`recombine.models.composed.codes`). By default itself.
         """
+        for what, own in (("codes", codes), ("between", between)):
+            expected = [(size, size) for size in self.factor_sizes]
+            if own is not None and [tuple(matrix.shape) for matrix in own] != expected:
+                got = ", ".join(str(tuple(matrix.shape)) for matrix in own)
+                raise InputError(
+                    f"{what} must have one square matrix per factor, of shapes {', '.join(map(str, expected))}. Got "
+                    f"{got or 'none'}.",
+                    what,
+                )
         stand = torch.block_diag(*(torch.eye(size) for size in self.factor_sizes) if between is None else between)
-        mean = stand if codes is None else torch.block_diag(*map(entries_of, codes)) @ stand
+        mean = stand.to(self.entries)
+        if codes is not None:
+            mean = torch.block_diag(*map(entries_of, codes)).to(mean) @ mean
         self.between.copy_(stand)
         self.entries.copy_(mean)
 
+    def between_of(self, factor: int) -> Float[Tensor, "value value"]:
+        """The weights of a factor's values that stand for each of its values."""
+        return self.between.split(self.factor_sizes)[factor].split(self.factor_sizes, dim=1)[factor]
+
     def standing(self, factor: int) -> list[int]:
         """The values of a factor that stand for themselves. The others are interpolated between them."""
-        own = self.between.diagonal().split(self.factor_sizes)[factor]
-        return own.eq(1).nonzero()[:, 0].tolist()
+        return self.between_of(factor).diagonal().eq(1).nonzero()[:, 0].tolist()
 
     def shifts_of(self, factor: int) -> Float[Tensor, "value term 2"]:
         """The shifts of a factor's values, which share memory with `shifts`."""
@@ -236,6 +252,7 @@ class FactorComposer(nn.Module):
                 f"[0, 1] or {sum(sizes)} weights per sample. Got {given.shape[1]}."
             )
         if given.is_floating_point():
+            self._check_numbers(given)
             columns = given.to(self.background.dtype).unbind(1)
             chosen = (_interpolation(at * (size - 1), size) for at, size in zip(columns, sizes))
             return list((torch.cat(list(chosen), dim=1) @ self.between).split(sizes, dim=1))
@@ -245,6 +262,18 @@ class FactorComposer(nn.Module):
                 raise InputError(f"Factor {factor} has values 0 … {size - 1}. Got index {worst}.")
         chosen = (F.one_hot(column, size) for column, size in zip(given.long().unbind(1), sizes))
         return list((torch.cat(list(chosen), dim=1).to(self.background.dtype) @ self.between).split(sizes, dim=1))
+
+    def _check_numbers(self, given: Float[Tensor, "batch _factor"]) -> None:
+        """Raise if numbers are beyond [0, 1] by more than half, such as indices that are not integers."""
+        if _differentiated(given) or not given.numel():
+            return
+        least, most = given.min(), given.max()
+        if least < -0.5 or most > 1.5:
+            worst = float(least if least < -0.5 else most)
+            raise InputError(
+                f"One number per factor must lie in [0, 1], from the first to the last value. Got {worst:g}. Pass "
+                "indices as integers (.long())."
+            )
 
     def pictures(
         self, weights: Sequence[Float[Tensor, "batch _value"]]
@@ -278,12 +307,16 @@ class FactorComposer(nn.Module):
 
     def _convolved(self, weights: Sequence[Float[Tensor, "batch _value"]]) -> Float[Tensor, "batch term row column"]:
         rows, columns = self.identity.shape
+        if not len(weights[0]):  # torch transforms no empty batch
+            return self.drawing.new_zeros(0, self.terms, rows, columns)
         dot = torch.fft.rfft2(self.identity, s=self.grid)
         # every kernel's origin is the image's centre, so that the product is off by a centre per factor
         off = [-len(self.kernels) * (side // 2) for side in (rows, columns)]
         padded = F.pad(self.drawing + self.identity, (0, self.grid[1] - columns, 0, self.grid[0] - rows))
         spectrum = torch.fft.rfft2(padded.roll(off, dims=(-2, -1))).unsqueeze(0)
-        own_weights, which = (list(weights), None) if self.warps is None else self._distinct(weights)
+        own_weights, which = list(weights), None
+        if self.warps is not None and not any(_differentiated(block) for block in weights):
+            own_weights, which = self._distinct(weights)
         for block, deviations in zip(own_weights, self.kernels):
             own = torch.view_as_real(torch.fft.rfft2(deviations, s=self.grid))
             spectrum = spectrum * (dot + torch.view_as_complex(_mixed(block, own)))
@@ -291,7 +324,8 @@ class FactorComposer(nn.Module):
             image = torch.fft.irfft2(spectrum, s=self.grid)[..., :rows, :columns]
             warps = _mixed(torch.cat(own_weights, dim=1), self.warps)
             image = warped(image.expand(len(warps), -1, -1, -1).flatten(0, 1), warps.flatten(0, 1))
-            spectrum = torch.fft.rfft2(image.unflatten(0, (-1, self.terms)), s=self.grid)[which]
+            spectrum = torch.fft.rfft2(image.unflatten(0, (-1, self.terms)), s=self.grid)
+            spectrum = spectrum if which is None else spectrum[which]
         spectrum = spectrum * shift_phases(_mixed(torch.cat(list(weights), dim=1), self.shifts), self.grid)
         return torch.fft.irfft2(spectrum, s=self.grid)[..., :rows, :columns]
 
@@ -303,9 +337,8 @@ class FactorComposer(nn.Module):
         blocks = [block if own else torch.zeros_like(block) for block, own in zip(weights, acts)]
         joined = torch.cat(blocks, dim=1)
         _, which = joined.detach().round(decimals=6).unique(dim=0, return_inverse=True)
-        first = which.new_zeros(int(which.max()) + 1).scatter_(
-            0, which.flip(0), torch.arange(len(which)).flip(0).to(which)
-        )
+        last = which.new_full((int(which.max()) + 1,), len(which))
+        first = last.scatter_reduce(0, which, torch.arange(len(which)).to(which), "amin")
         return list(joined[first].split(self.factor_sizes, dim=1)), which
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any, **kwargs: Any) -> None:
@@ -323,14 +356,28 @@ class FactorComposer(nn.Module):
         return image.squeeze(1) if len(self.image_shape) == 2 else image
 
 
+def _differentiated(weights: Float[Tensor, "batch _value"]) -> bool:
+    """Whether derivatives with respect to weights are taken, or functions of them are vectorized: samples with equal
+    weights may then differ."""
+    forward = torch.autograd.forward_ad.unpack_dual(weights).tangent is not None
+    return weights.requires_grad or forward or is_functorch_wrapped_tensor(weights)
+
+
 def _mixed(weights: Float[Tensor, "batch _value"], own: Float[Tensor, "_value ..."]) -> Float[Tensor, "batch ..."]:
     return (weights @ own.flatten(1)).unflatten(1, own.shape[1:])
 
 
 def _interpolation(at: Float[Tensor, " batch"], size: int) -> Float[Tensor, "batch _value"]:
-    """Weights of the two nearest values, linear in between."""
-    distance = at.unsqueeze(1) - torch.arange(size, dtype=at.dtype, device=at.device)
-    return (1 - distance.abs()).clamp(min=0)
+    """Weights of the two nearest values, linear in between. The derivative at a value, where the slope changes, is the
+    mean of the slopes on both sides; that at the first and the last value is the slope inside."""
+    values = torch.arange(size, dtype=at.dtype, device=at.device)
+    here = at.detach()
+    below, above = here - NEAR, here + NEAR
+    sides = (torch.where(below < 0, above, below), torch.where(above > size - 1, below, above))
+    away = [side.unsqueeze(1) - values for side in sides]
+    slopes = sum(-side.sign() * (side.abs() < 1) for side in away) / len(away)
+    weights = (1 - (here.unsqueeze(1) - values).abs()).clamp(min=0)
+    return weights + slopes * (at - here).unsqueeze(1)
 
 
 def _quick_side(side: int) -> int:

@@ -25,6 +25,7 @@ FINER = (0.5, 0.1)  # of a coarse step
 CONTEXTS = 16  # in which a value is compared with others, at most
 MOST = 4  # of these, from which an angle is found
 STILL = 1e-3  # share of the change that is left once objects are centred, below which they only move
+PIXEL = 1 / 6  # spread of a single pixel
 EMPTY = 1e-6  # share of the largest energy of an image below which it shows no object
 
 
@@ -75,13 +76,12 @@ def objects_of(images: Float[Tensor, "image channel row column"], values: Int64[
     place = torch.stack([(light.sum(2) @ at[0]) / total, (light.sum(1) @ at[1]) / total], dim=1)
     away = [own - centre.unsqueeze(1) for own, centre in zip(at, place.unbind(1))]
     spread = ((light.sum(2) * away[0] ** 2).sum(1) + (light.sum(1) * away[1] ** 2).sum(1)) / total
-    return Objects(images, values, place, 0.5 * spread.log())
+    return Objects(images, values, place, 0.5 * spread.clamp(min=PIXEL).log())
 
 
 def observed(objects: Objects, factor: int, size: int, enough: float) -> Observed:
     """What a factor with `size` values does, by the first explanation that accounts for `enough` of the changes."""
-    others = [k for k in range(objects.values.shape[1]) if k != factor]
-    context = objects.values[:, others].unique(dim=0, return_inverse=True)[1]
+    context = _contexts(objects.values, factor)
     own = objects.values[:, factor]
     scales = _additive(objects.sizes.unsqueeze(1), own, context, size)[:, 0]
     scales = torch.where(torch.bincount(own, minlength=size) > 0, scales - scales[own].max(), torch.zeros_like(scales))
@@ -110,6 +110,14 @@ def observed(objects: Objects, factor: int, size: int, enough: float) -> Observe
         angles = _angles(objects, factor, pairs, scales)
         found = replace(found, warps=explained(scales, angles), scales=scales, angles=angles)
     return found
+
+
+def _contexts(values: Int64[Tensor, "image factor"], factor: int) -> Int64[Tensor, " image"]:
+    """For each image the number of the combination of the other factors."""
+    others = [k for k in range(values.shape[1]) if k != factor]
+    if not others:
+        return torch.zeros_like(values[:, factor])
+    return values[:, others].unique(dim=0, return_inverse=True)[1]
 
 
 def _additive(

@@ -138,9 +138,7 @@ def roles_of(composer: FactorComposer, names: Sequence[str] | None = None, *, ex
         for factor, values in enumerate(standing):
             indices = middle.repeat(len(values), 1)
             indices[:, factor] = torch.tensor(values)
-            all_values = composer.between.split(composer.factor_sizes)[factor].split(composer.factor_sizes, dim=1)[
-                factor
-            ]
+            all_values = composer.between_of(factor)
             pictures = composer.pictures(composer.weights(indices.to(composer.background.device)))
             energies = pictures.square().mean((0, 2, 3, 4))
             for term in range(composer.terms):

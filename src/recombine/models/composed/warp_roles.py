@@ -40,9 +40,13 @@ def warp_roles(
     """
     weights = composer.weights(given)
     single = torch.stack([(block - 1).abs().min(1).values < CLOSE for block in weights]).all(0)
-    values = torch.stack([block[single].argmax(1) for block in weights], dim=1)
+    if not single.any():
+        return None
+    values = torch.stack([block[single].argmax(1) for block in weights], dim=1).cpu()
     apart = images[single].reshape(-1, *ground.shape) - ground
-    objects = objects_of(apart.float(), values)
+    objects = objects_of(apart.float().cpu(), values)  # on the CPU: least squares of deficient rank run only there
+    if not len(objects.values):
+        return None
     found = list(roles_of(composer).roles)
     for factor, role in enumerate(found):
         if role.does in (Does.MOVES, Does.DRAWS):
@@ -96,9 +100,7 @@ def _between(composer: FactorComposer, roles: list[Role]) -> list[Role]:
     """The roles with warps of all values, some of which are interpolated."""
     found = []
     for k, role in enumerate(roles):
-        start = sum(composer.factor_sizes[:k])
-        weights = composer.between.split(composer.factor_sizes)[k][:, start : start + composer.factor_sizes[k]]
-        warps = (weights.cpu().float() @ torch.tensor(role.warps)).tolist() if role.warps else []
+        warps = (composer.between_of(k).cpu().float() @ torch.tensor(role.warps)).tolist() if role.warps else []
         found.append(replace(role, warps=tuple(map(tuple, warps))))
     return found
 
