@@ -95,8 +95,8 @@ def jobs(part: str, given: argparse.Namespace) -> Iterator[tuple[str, str, int]]
     """Cases, models and seeds. Stripes are for bumps only, whose scene has them."""
     plan = PLAN[part]
     cases = [name for name in plan["cases"] if not given.cases or name in given.cases]
-    own = dict.fromkeys(given.models, given.seeds or plan["seeds"])
-    own |= {name: given.seeds or plan.get("rival_seeds", plan["seeds"][:3]) for name in given.models if name != OURS}
+    rivals = plan.get("rival_seeds", plan["seeds"][:3])
+    own: dict[str, list[int]] = {n: given.seeds or (plan["seeds"] if n == OURS else rivals) for n in given.models}
     for at in range(max(map(len, own.values()))):
         for case, name in product(cases, given.models):
             if at < len(own[name]) and (name != "stripes" or "bump" in plan["cases"][case]["scene"]):

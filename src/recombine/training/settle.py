@@ -15,8 +15,6 @@ result is kept only if it fits the trained images at least as well as before. He
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 from typing import Any
@@ -31,6 +29,7 @@ from recombine.models.composed.register import register
 from recombine.models.composed.roles import EXPLAINED, Does, Roles, roles_of
 from recombine.models.composed.simplify import simplify
 from recombine.models.decoders.composed import Composed
+from recombine.models.evaluation_mode import evaluation_mode
 from recombine.training.exact_fit import ExactFit, composers_of, mean_squared_error
 from recombine.training.warped_fit import fit_warps
 
@@ -75,7 +74,7 @@ def settle(
     """
     if iterations < 0:
         raise InputError(f"Settling takes 0 or more iterations. Got {iterations}.", "iterations")
-    with _evaluating(model):
+    with evaluation_mode(model):
         _check(model, inputs, images)
         return _settled(model, inputs, images, iterations, tolerance)
 
@@ -102,18 +101,6 @@ def _settled(model: nn.Module, inputs: Tensor, images: Tensor, iterations: int, 
     if not kept:
         model.load_state_dict(saved)
     return Settled(before, after, kept)
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """A model in evaluation mode."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes.items():
-            module.training = training
 
 
 def _check(model: nn.Module, inputs: Tensor, images: Tensor) -> None:

@@ -32,13 +32,13 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch._C._functorch import is_functorch_wrapped_tensor
 
 from recombine.core.errors import InputError
 from recombine.core.images import image_axes
 from recombine.models.composed.codes import entries_of
 from recombine.models.composed.shift import shift_phases
 from recombine.models.composed.warp import NUMBERS, warped
+from recombine.models.fast_paths.torch_internals import is_transformed
 
 Operator = Literal["kernel", "gain", "map"]
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
@@ -360,7 +360,7 @@ def _differentiated(weights: Float[Tensor, "batch _value"]) -> bool:
     """Whether derivatives with respect to weights are taken, or functions of them are vectorized: samples with equal
     weights may then differ."""
     forward = torch.autograd.forward_ad.unpack_dual(weights).tangent is not None
-    return weights.requires_grad or forward or is_functorch_wrapped_tensor(weights)
+    return weights.requires_grad or forward or is_transformed(weights)
 
 
 def _mixed(weights: Float[Tensor, "batch _value"], own: Float[Tensor, "_value ..."]) -> Float[Tensor, "batch ..."]:

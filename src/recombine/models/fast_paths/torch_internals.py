@@ -1,4 +1,4 @@
-"""The private names of torch that fast paths use. If torch lacks one of them, no fast path is used."""
+"""The private names of torch that are used here. If torch lacks one that a fast path needs, no fast path is used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -34,3 +34,9 @@ def is_changed(module: nn.Module) -> bool:
     """Whether a module is hooked, compiled, or has a `forward` that differs from its class's."""
     hooked = any(getattr(module, name) for name in HOOKS)
     return hooked or "forward" in vars(module) or getattr(module, "_compiled_call_impl", None) is not None
+
+
+def is_transformed(tensor: Tensor) -> bool:
+    """Whether a transform of `torch.func` is being applied to a tensor. True if this torch does not tell."""
+    functorch = getattr(torch._C, "_functorch", None)
+    return getattr(functorch, "is_functorch_wrapped_tensor", lambda _: True)(tensor)
