@@ -59,7 +59,7 @@ def align(composer: FactorComposer, roles: Roles, given: Tensor, images: Float[T
 
 
 def redraw(composer: FactorComposer, roles: Roles, given: Tensor) -> Roles:
-    """Draw the terms that move anew: from zero, and in the middle of the places where the images show them.
+    """Redraw the terms that move: from zero, and in the middle of the places where the images show them.
 
     An object at the border would be cut off, and pixels that were fitted at wrong shifts would remain. A fit must
     follow.
