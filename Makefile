@@ -25,11 +25,11 @@ tests: $(READY)
 	$(PYTEST)
 
 # What `make test` runs only a sample of: full fault runs, published results, long guides, and all tests with shapes and
-# types checked at run time.
+# types checked at run time and more generated examples.
 test-long: $(READY)
 	$(BIN)/python -m tools.ensure_browser
 	$(PYTEST) -m long
-	$(PYTEST) --jaxtyping-packages=recombine,beartype.beartype
+	$(PYTEST) --jaxtyping-packages=recombine,beartype.beartype --hypothesis-profile=thorough
 
 # The built package with the oldest versions that pyproject.toml allows, in an environment of its own (several GB).
 test-oldest: $(READY)

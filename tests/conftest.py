@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# The same examples every time, and no files left behind.
-settings.register_profile("recombine", max_examples=40, deadline=None, derandomize=True, database=None)
+# The same examples every time, and no files left behind. `make test-long` takes more of them.
+settings.register_profile("recombine", max_examples=25, deadline=None, derandomize=True, database=None)
+settings.register_profile("thorough", settings.get_profile("recombine"), max_examples=100)
 settings.load_profile("recombine")
 
 TESTS = Path(__file__).parent
