@@ -13,6 +13,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from recombine.core.files import write_text
 from recombine.studies.compare.remedy import Block
@@ -24,6 +25,7 @@ FIGURES = {
     "cost": "Share of correct unseen cells against training time",
     "ranks": "Mean rank of every remedy with its 95 % interval over seeds",
 }
+GALLERY = "outputs_{scene}_{split}"
 
 Rows = list[dict[str, str]]
 
@@ -31,7 +33,8 @@ Rows = list[dict[str, str]]
 def publish(source: Path, target: Path) -> None:
     """Copy the files of a complete comparison, and write the page about them."""
     (target / "figures").mkdir(parents=True, exist_ok=True)
-    for name in (*FILES, *(f"figures/{figure}.png" for figure in FIGURES)):
+    galleries = [path.stem for path in (source / "figures").glob("outputs_*.png")]
+    for name in (*FILES, *(f"figures/{figure}.png" for figure in (*FIGURES, *galleries))):
         shutil.copyfile(source / name, target / name)
     write_text(target / "README.md", page(target))
 
@@ -49,7 +52,8 @@ def page(folder: Path) -> str:
         "",
         "## Share of correct unseen cells",
         "Means over seeds. The best remedy of a column is bold, separately for remedies with equal and with their own "
-        "budgets.",
+        "budgets. ° marks remedies that have not learnt their *trained* cells with most of their seeds; their share "
+        "says little about composition.",
         "",
         *_shares(summary),
         "",
@@ -60,14 +64,32 @@ def page(folder: Path) -> str:
         "",
         "## Figures",
         *(line for name, text in FIGURES.items() for line in ("", f"![{text}](figures/{name}.png)")),
+        "",
+        "## Outputs",
+        "Each figure shows the truth and the outputs of every remedy (seed 0) for the same unseen cells, which are "
+        "drawn at random.",
+        *_galleries(folder, about),
     ]
     left_out = _left_out(about["left_out"])
     return "\n".join([*lines, *(["", "## Left out", *left_out] if left_out else [])]) + "\n"
 
 
+def _galleries(folder: Path, about: dict[str, Any]) -> list[str]:
+    """The figures of outputs, in the order of scenes and splits."""
+    lines: list[str] = []
+    for scene in about["scenes"]:
+        for split in about["splits"]:
+            path = f"figures/{GALLERY.format(scene=scene, split=split)}.png"
+            if (folder / path).is_file():
+                lines += ["", f"![Outputs of every remedy on {scene}, split {split}]({path})"]
+    return lines
+
+
 def _shares(summary: Rows) -> list[str]:
     tasks = list(dict.fromkeys((row["scene"], row["split"]) for row in summary))
     found = {(r["remedy"], r["scene"], r["split"]): float(r["right"]) for r in summary if r["right"]}
+    marks = {(r["remedy"], r["scene"], r["split"]): "°" if r["learnt"] and float(r["learnt"]) < 0.5 else ""
+             for r in summary}  # fmt: skip
     lines = [
         f"| remedy | {' | '.join(f'{scene}, {split}' for scene, split in tasks)} |",
         "|---" * (1 + len(tasks)) + "|",
@@ -76,7 +98,7 @@ def _shares(summary: Rows) -> list[str]:
         remedies = list(dict.fromkeys(row["remedy"] for row in summary if row["block"] == block))
         best = {task: max((found[r, *task] for r in remedies if (r, *task) in found), default=None) for task in tasks}
         for remedy in remedies:
-            cells = [_share(found.get((remedy, *task)), best[task]) for task in tasks]
+            cells = [_share(found.get((remedy, *task)), best[task]) + marks[remedy, *task] for task in tasks]
             lines.append(f"| {remedy}{'' if block == Block.EQUAL else f' ({block})'} | {' | '.join(cells)} |")
     return lines
 

@@ -14,11 +14,13 @@ from recombine.core.errors import InputError
 from recombine.core.holdouts import HOLDOUTS
 from recombine.diagnostics.verdict.kinds import VerdictKind
 from recombine.runs.store import Store
-from recombine.studies.compare import figures, planning, results, running, tables
+from recombine.studies.compare import figures, gallery, planning, results, running, tables
+from recombine.studies.compare.own_scenes import own_scenes
 from recombine.studies.compare.planning import built_scene, entries, merged, shapes_of, sized, slots_of
 from recombine.studies.compare.remedy import REMEDIES, TRIALS, Block, Remedy
 from recombine.studies.compare.results import COLUMNS, Status, inner_error, ranks
-from recombine.studies.compare.suite import SPLITS, SUITES, Budget, chosen, suite
+from recombine.studies.compare.splits import SPLITS
+from recombine.studies.compare.suite import SUITES, Budget, chosen, suite
 
 TINY = replace(
     chosen(suite("mini"), remedies=["mlp", "interaction"], scenes=["bump"]), budget=Budget(5800, 4, 4, 2), seeds=1
@@ -88,13 +90,82 @@ def test_slots_are_told_where_objects_are():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("split", [name for name in SPLITS if name != "data"])
 @pytest.mark.parametrize("scene", ["bump", "shapes"])
 def test_splits_leave_every_value_in_training(scene, split):
     made = built_scene(SUITES["small"].scenes[scene])
-    holdout = HOLDOUTS.build(SPLITS[split](made.space), made.space)
+    if (scene, split) == ("bump", "element"):
+        with pytest.raises(InputError, match="three factors"):
+            HOLDOUTS.build(SPLITS[split](made), made.space)
+        return
+    holdout = HOLDOUTS.build(SPLITS[split](made), made.space)
     assert holdout.n_ood >= 5
     holdout.check()
+
+
+def test_splits_cover_the_order_that_their_names_say():
+    made = built_scene(SUITES["small"].scenes["shapes"])
+    orders = {name: HOLDOUTS.build(SPLITS[name](made), made.space).covered_order() for name in SPLITS if name != "data"}
+    assert orders["element"] == 2
+    assert orders["range"] == orders["orthotopic"] == orders["levels"] == orders["disconnected"] == 1
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Colour pictures of 3 × 4 cells in a folder, one of which is missing; one cell is in the test part."""
+    from PIL import Image
+
+    folder = tmp_path / "my pictures"
+    folder.mkdir()
+    lines = ["file,colour,x,split"]
+    for colour in range(3):
+        for x in range(4):
+            if (colour, x) == (0, 1):
+                continue
+            picture = np.zeros((6, 8, 3), np.uint8)
+            picture[2:4, 2 * x : 2 * x + 2, colour] = 255
+            Image.fromarray(picture).save(folder / f"{colour}{x}.png")
+            lines.append(f"{colour}{x}.png,{'rgb'[colour]},{x},{'test' if (colour, x) == (2, 2) else 'train'}")
+    (folder / "labels.csv").write_text("\n".join(lines))
+    return folder
+
+
+def test_own_data_are_compared_on_the_cells_that_exist(pictures):
+    own = own_scenes([f"mine={pictures}"])
+    given = chosen(suite("mini"), remedies=["mlp", "cnn_stripes"], splits=["range", "data"], own=own)
+    assert list(given.scenes) == ["mine"]
+    facts = planning.split_facts(given)
+    assert facts["mine", "data"]["held_out"] == pytest.approx(1 / 11)
+    on_range, _, on_data, stripes = entries(given)
+    assert "Single-factor" in stripes.reason
+    assert on_range.status is Status.LEFT_OUT  # some trained cells are in the test part only
+    assert "test pictures" in on_range.reason
+    assert on_data.final(0, 0).task().holdout.n_ood == 1
+    assert list(chosen(suite("mini"), scenes=["bump"], own=own).scenes) == ["bump", "mine"]
+
+
+def test_a_file_can_describe_an_own_scene(tmp_path):
+    (tmp_path / "wide.yaml").write_text("scene: {kind: bump, sigma: 2.0, factors: {x: 9, y: 6}}")
+    found = own_scenes([str(tmp_path / "wide.yaml")])
+    assert built_scene(found["wide"]).space.shape == (9, 6)
+
+
+def test_names_of_own_scenes_are_safe(pictures, tmp_path):
+    for name in ("../../etc", "a/b", "", "x" * 50):
+        with pytest.raises(InputError, match="valid name"):
+            own_scenes([f"{name}={pictures}"])
+    with pytest.raises(InputError, match=r"my pictures.*valid name"):
+        own_scenes([str(pictures)])
+    with pytest.raises(InputError, match="twice"):
+        own_scenes([f"a={pictures}", f"a={pictures}"])
+    (tmp_path / "empty.yaml").write_text("decoder: {kind: mlp}")
+    with pytest.raises(InputError, match="scene"):
+        own_scenes([str(tmp_path / "empty.yaml")])
+    (tmp_path / "one.yaml").write_text("scene: {kind: bump, factors: {x: 9}}")
+    with pytest.raises(InputError):
+        own_scenes([str(tmp_path / "one.yaml")])
+    with pytest.raises(InputError, match="nowhere"):
+        own_scenes(["nowhere.npz"])
 
 
 def test_what_does_not_fit_is_left_out_with_its_reason_and_alone():
@@ -152,7 +223,7 @@ def compared(tmp_path_factory):
     first = running.compare(TINY, out, train=train)
     count = len(trained)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "write", lambda *given: None)  # the figures are drawn already
+        patch.setattr(running, "write", lambda *given: [])  # the figures are drawn already
         again = running.compare(TINY, out, train=train)
     assert len(trained) == count
     assert again.rows == first.rows
@@ -173,13 +244,52 @@ def test_a_comparison_gives_a_row_per_seed(compared):
         assert (compared.out / name).stat().st_size > 0
 
 
+def test_galleries_show_truth_and_outputs_of_the_same_unseen_cells(compared):
+    store = Store(compared.out / "runs")
+    [found] = gallery.galleries(store, compared.rows)
+    assert (found.scene, found.split) == ("bump", "random")
+    assert [line.name for line in found.lines] == ["mlp", "interaction"]
+    run = store.load(compared.rows[0]["run"])
+    assert run.holdout.ood_mask.ravel()[found.cells].all()
+    diagnosis = run.load_diagnosis(partial=True)
+    outputs = diagnosis["outputs"].arrays
+    assert np.allclose(found.lines[0].outputs, outputs["output"][found.cells], atol=1e-5)
+    assert np.allclose(found.truth, outputs["truth"][found.cells], atol=1e-5)
+    shares = np.mean([line.judged for line in found.lines], axis=1)
+    assert np.allclose(shares, [line.right for line in found.lines], atol=0.5)
+    assert compared.out / "figures" / "outputs_bump_random.png" in compared.figures
+    assert all(figure.stat().st_size > 0 for figure in compared.figures)
+
+
+def test_a_gallery_draws_the_same_cells_again_and_at_most_some():
+    held = np.arange(40) % 3 == 0
+    cells = gallery.drawn(held, 5)
+    assert len(cells) == 5
+    assert held[cells].all()
+    assert np.array_equal(cells, gallery.drawn(held, 5))
+    assert np.array_equal(gallery.drawn(held, 99), np.flatnonzero(held))
+
+
+def test_the_page_shows_whole_tasks_while_they_fit(compared):
+    rows = [{**row, "split": split} for split in ("random", "comb") for row in compared.rows]
+    ids = [row["run"] for row in compared.rows]
+    size = 3 * 64 * 64  # truth and two models of 8 × 8 cells and pixels
+    assert running.shown_on_page(TINY, rows, 2 * size) == 2 * ids
+    assert running.shown_on_page(TINY, rows, 2 * size - 1) == ids
+    assert running.shown_on_page(TINY, rows, 0) == ids
+
+
 def test_a_comparison_is_published_with_a_page(compared, tmp_path):
     publish(compared.out, tmp_path / "small")
     text = (tmp_path / "small" / "README.md").read_text(encoding="utf-8")
     for row in compared.rows:
         share = f"{row['right']:.2f}"
         assert any(line.startswith(f"| {row['remedy']} |") and share in line for line in text.splitlines())
-    for figure in FIGURES:
+    assert {row["verdict"] for row in compared.rows} == {VerdictKind.NOT_LEARNT}  # after four steps
+    assert all(
+        "°" in line for line in text.splitlines() if line.startswith(("| mlp", "| interaction")) and "0." in line
+    )
+    for figure in (*FIGURES, "outputs_bump_random"):
         assert f"(figures/{figure}.png)" in text
         assert (tmp_path / "small" / "figures" / f"{figure}.png").is_file()
     assert not (tmp_path / "small" / "runs").exists()
@@ -218,6 +328,7 @@ def test_a_model_that_ignores_its_code_counts_as_wrong_everywhere(compared):
 def rows_of(shares):
     common = {"block": "equal budget", "control": None, "status": "done", "seconds": 1.0, "id_error": 0.1}
     common |= {"ood_error": 0.2, "verdict": "composes", "failing": "", "parameters": 1, "steps": 1, "reason": None}
+    common |= {"right_trained": 1.0}
     return [
         {**common, "remedy": remedy, "scene": scene, "split": "random", "seed": seed, "right": share}
         for (remedy, scene, seed), share in shares.items()
@@ -237,8 +348,14 @@ def test_tables_and_figures_show_means_and_gaps():
     found = {(row["remedy"], row["scene"]): row for row in tables.summary(rows)}
     assert found["a_1", "s"]["right"] == 0.75
     assert found["a_1", "s"]["verdicts"] == "composes 2"
+    assert found["a_1", "s"]["learnt"] == 1
+    assert found["a_1", "s"]["ood_over_id"] == pytest.approx(2)
+    [first, second] = tables.shares(rows)
+    assert (first["s, random"], first["t, random"], second["t, random"]) == (0.75, None, 0.3)
     axes = figures.heat_map(rows).axes[0]
     assert {text.get_text() for text in axes.texts} == {"0.75", "–", "0.30"}
+    rows[-1]["verdict"] = "not learnt"
+    assert "0.30°" in {text.get_text() for text in figures.heat_map(rows).axes[0].texts}
     figures.errors(rows)
     figures.cost(rows)
 

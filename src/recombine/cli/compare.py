@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from recombine.studies.compare.running import Comparison, Plan
 
 PAGE_MB = 50.0
-PAGE_MODELS = 12  # in the explorer
 
 
 def register(app: typer.Typer) -> None:
@@ -36,8 +35,21 @@ def compare(
     ] = "",
     scenes: Annotated[str, typer.Option("--scenes", help="Comma-separated scenes; default: those of the suite.")] = "",
     splits: Annotated[
-        str, typer.Option("--splits", help="Comma-separated splits: random, comb, diagonal, connected, range.")
+        str,
+        typer.Option(
+            "--splits",
+            help="Comma-separated splits: random, comb, diagonal, connected, range, element, orthotopic, levels, "
+            "disconnected, data.",
+        ),
     ] = "",
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data",
+            help="[NAME=]PATH of your own scene: a data set, or a YAML file with a scene. It replaces those of the "
+            "suite, except for the ones that --scenes selects. Can be repeated.",
+        ),
+    ] = None,
     seeds: Annotated[
         int | None, typer.Option("--seeds", help="Number of seeds; default: that of the suite.", min=1)
     ] = None,
@@ -60,15 +72,18 @@ def compare(
     Examples:
       recombine compare --suite small --dry-run
       recombine compare --suite mini --remedies cnn,additive --out comparison
+      recombine compare --data pictures/ --splits random,range --seeds 1
     """
     from recombine import sweeps
     from recombine.core.devices import resolve
     from recombine.studies.compare import running
+    from recombine.studies.compare.own_scenes import own_scenes
     from recombine.studies.compare.suite import chosen
     from recombine.studies.compare.suite import suite as named
 
     words = {"remedies": remedies, "scenes": scenes, "splits": splits}
-    wanted = chosen(named(suite), **{name: comma_separated([text]) for name, text in words.items()}, seeds=seeds)
+    selected = {name: comma_separated([text]) for name, text in words.items()}
+    wanted = chosen(named(suite), **selected, seeds=seeds, own=own_scenes(data or []))
     options = sweeps.EngineOptions(max_parallel, address=address)
     resolve(device)
     sweeps.check_engine(engine, options)
@@ -109,13 +124,16 @@ def _workers(engine: str, wanted: int | None) -> int:
 
 def _page(found: Comparison) -> Path | None:
     """Write the interactive page with one seed of each remedy, scene and split."""
-    from recombine.report.collect import collect
+    from recombine.report.collect import Table, collect
     from recombine.report.page import write_report
+    from recombine.studies.compare.tables import shares
 
     if not found.shown:
         return None
     path = found.out / "page.html"
-    collected = collect([str(found.out / "runs" / run) for run in found.shown[:PAGE_MODELS]], runs=found.out / "runs")
+    collected = collect([str(found.out / "runs" / run) for run in found.shown], runs=found.out / "runs")
+    collected.tables += [Table("share of right unseen cells", shares(found.rows)), Table("ranks", found.ranked)]
+    collected.figures |= {(found.out.name, figure.name): figure.read_bytes() for figure in found.figures}
     write_report(collected, path, max_mb=PAGE_MB, kernel=False, units=0)
     return path
 

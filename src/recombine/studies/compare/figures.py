@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recombine.plotting.style import COLOURS, MARKERS, new_figure
-from recombine.studies.compare.results import Status, means
+from recombine.studies.compare.results import Status, learnt, means
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,9 +19,10 @@ Rows = Sequence[Mapping[str, Any]]
 def heat_map(rows: Rows) -> Figure:
     """Heat map of the share of correct unseen cells, with one row per remedy and one column per (scene, split).
 
-    A dash marks a remedy that was left out. A cross marks a remedy whose runs failed.
+    A dash marks a remedy that was left out, a cross a remedy whose runs failed, and a circle a remedy that has not
+    learnt its trained cells with most of its seeds.
     """
-    shares = means(rows, "right")
+    shares, trained = means(rows, "right"), learnt(rows)
     failed = {(row["remedy"], row["scene"], row["split"]) for row in rows if row["status"] == Status.FAILED}
     remedies = list(dict.fromkeys((row["block"], row["remedy"]) for row in rows))
     remedies.sort(key=lambda pair: pair[0])  # stable sort: blocks stay together
@@ -32,8 +33,12 @@ def heat_map(rows: Rows) -> Figure:
     axes.set_facecolor("0.85")
     image = axes.imshow(values, vmin=0, vmax=1, cmap="viridis", aspect="auto")
     for (i, j), value in np.ndenumerate(values):
-        missing = "×" if (remedies[i][1], *tasks[j]) in failed else "–"
-        text, colour = (missing, "0.4") if np.isnan(value) else (f"{value:.2f}", "white" if value < 0.6 else "black")
+        place = (remedies[i][1], *tasks[j])
+        if np.isnan(value):
+            text, colour = "×" if place in failed else "–", "0.4"
+        else:
+            text = f"{value:.2f}" + ("°" if trained[place] < 0.5 else "")
+            colour = "white" if value < 0.6 else "black"
         axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=8)
     axes.set_xticks(range(len(tasks)), [f"{scene}\n{split}" for scene, split in tasks], fontsize=8)
     axes.set_yticks(range(len(remedies)), [remedy for _, remedy in remedies], fontsize=8)
@@ -41,7 +46,7 @@ def heat_map(rows: Rows) -> Figure:
     for i in range(1, len(blocks)):
         if blocks[i] != blocks[i - 1]:
             axes.axhline(i - 0.5, color="white", linewidth=3)
-    axes.set_title("Share of correct unseen cells (mean over seeds; – skipped, × failed)", fontsize=9)
+    axes.set_title("Share of correct unseen cells (mean over seeds; – skipped, × failed, ° not learnt)", fontsize=9)
     figure.colorbar(image, ax=axes, fraction=0.03)
     return figure
 

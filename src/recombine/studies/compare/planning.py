@@ -19,7 +19,8 @@ from recombine.core.task import Shapes
 from recombine.models.decoders import DECODERS
 from recombine.runs.config import RunConfig
 from recombine.studies.compare.remedy import REMEDIES, Remedy
-from recombine.studies.compare.suite import SPLITS, Budget, Suite
+from recombine.studies.compare.splits import SPLITS
+from recombine.studies.compare.suite import Budget, Suite
 
 WIDEST = 4096
 INNER_SEED = 1  # seed of the inner hold-out of trials
@@ -75,7 +76,7 @@ def _entry(remedy: Remedy, scene: str, split: str, suite: Suite) -> Entry:
     try:
         given = suite.scenes[scene]
         made = built_scene(given)
-        holdout = _held_out(remedy, SPLITS[split](made.space))
+        holdout = _held_out(remedy, SPLITS[split](made))
         decoder = sized(remedy, made, suite.budget)
         base = _base(remedy, given, holdout, decoder, suite.budget)
         inner = {
@@ -84,6 +85,7 @@ def _entry(remedy: Remedy, scene: str, split: str, suite: Suite) -> Entry:
         }
         trial = {**base, "holdout": inner, "training": {**base["training"], "allow_unseen": True}}
         trial["training"] |= {"steps": round(remedy.steps * suite.budget.trial_steps)}
+        trial = merged(trial, remedy.trial)
         trials = tuple(RunConfig.from_dict(merged(trial, settings)) for settings in remedy.trials)
         parameters = count_parameters(decoder, shapes_of(made))
         entry = Entry(remedy, scene, split, trials, parameters=parameters, base=base)
@@ -205,9 +207,10 @@ def split_facts(suite: Suite) -> dict[tuple[str, str], dict[str, Any]]:
         scene = built_scene(given)
         for split in suite.splits:
             try:
-                holdout = HOLDOUTS.build(SPLITS[split](scene.space), scene.space)
+                holdout = HOLDOUTS.build(SPLITS[split](scene), scene.space)
+                holdout = holdout if scene.available is None else holdout.within(scene.available)
                 found[name, split] = {
-                    "held_out": holdout.n_ood / len(scene.space),
+                    "held_out": holdout.n_ood / (holdout.n_ood + holdout.n_id),
                     "covered_order": holdout.covered_order(),
                     "pixel_coverage": holdout.pixel_coverage(scene),
                 }

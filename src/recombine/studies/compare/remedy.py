@@ -39,6 +39,7 @@ class Remedy:
         source: The publication.
         training: Settings on top of the benchmark's recipe, such as terms and examples.
         trials: Settings to try, by group; the same number for every remedy.
+        trial: Settings that trials have and the reported run has not, by group.
         width: The decoder's setting that is adjusted to meet the parameter budget. None if the size follows from the
             definition, which puts the remedy into the block of remedies with their own budget.
         multiple: The setting must be divisible by this number.
@@ -57,6 +58,7 @@ class Remedy:
     source: str = ""
     training: Mapping[str, Any] = field(default_factory=dict)
     trials: Sequence[Mapping[str, Any]] = RATES
+    trial: Mapping[str, Any] = field(default_factory=dict)
     width: str | None = "width"
     multiple: int = 1
     slotted: bool = False

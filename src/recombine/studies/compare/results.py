@@ -11,6 +11,8 @@ import torch
 
 from recombine.core.errors import StoreError
 from recombine.core.holdouts import HOLDOUTS
+from recombine.core.statistics import median
+from recombine.diagnostics.cells.classes import CellClass
 from recombine.diagnostics.verdict.judge import wilson
 from recombine.diagnostics.verdict.kinds import VerdictKind
 from recombine.runs.config import RunConfig
@@ -22,8 +24,8 @@ from recombine.studies.compare.remedy import Block
 
 COLUMNS = (
     "remedy", "block", "control", "scene", "split", "seed", "status", "reason", "right", "right_low", "right_high",
-    "verdict", "failing", "id_error", "ood_error", "id_mse", "ood_mse", "parameters", "steps", "batch", "pictures",
-    "seconds", "trial", "held_out", "covered_order", "pixel_coverage", "run",
+    "right_trained", "verdict", "failing", "id_error", "ood_error", "id_mse", "ood_mse", "parameters", "steps", "batch",
+    "pictures", "seconds", "trial", "held_out", "covered_order", "pixel_coverage", "run",
 )  # fmt: skip
 
 
@@ -79,7 +81,7 @@ def row_of(
         "id_mse": summary.get("id_mse"),
         "ood_mse": summary.get("ood_mse"),
         "pictures": int(run.holdout.id_mask.sum()),
-        "held_out": run.holdout.n_ood / len(run.holdout.space),
+        "held_out": run.holdout.n_ood / (run.holdout.n_ood + run.holdout.n_id),
         "seconds": run.facts["seconds"],
     }
 
@@ -93,9 +95,16 @@ def _judged(run: StoredRun) -> dict[str, Any] | None:
     if verdict["right"] is None:
         return None
     low, high = verdict["interval"]
-    told = {"right": verdict["right"], "right_low": low, "right_high": high, "verdict": verdict["kind"]}
-    errors = {"id_error": verdict["id_error"], "ood_error": verdict["ood_error"]}
-    return {**told, "failing": " ".join(verdict["failing"]), **errors}
+    return {
+        "right": verdict["right"],
+        "right_low": low,
+        "right_high": high,
+        "right_trained": verdict["trained"].get(CellClass.RIGHT, 0.0),
+        "verdict": verdict["kind"],
+        "failing": " ".join(verdict["failing"]),
+        "id_error": verdict["id_error"],
+        "ood_error": verdict["ood_error"],
+    }
 
 
 def _constant(run: StoredRun) -> dict[str, Any] | None:
@@ -110,16 +119,43 @@ def _constant(run: StoredRun) -> dict[str, Any] | None:
     if not torch.equal(outputs, outputs[:1].expand_as(outputs)):
         return None
     low, high = wilson(0.0, int(run.holdout.n_ood))
-    return {"right": 0.0, "right_low": low, "right_high": high, "verdict": str(VerdictKind.NOT_LEARNT), "failing": ""}
+    shares = {"right": 0.0, "right_low": low, "right_high": high, "right_trained": 0.0}
+    return {**shares, "verdict": str(VerdictKind.NOT_LEARNT), "failing": ""}
 
 
-def means(rows: Sequence[Mapping[str, Any]], column: str) -> dict[tuple[str, str, str], float]:
-    """Map (remedy, scene, split) to the mean of a column over seeds. Combinations without finished runs are omitted."""
-    found: dict[tuple[str, str, str], list[float]] = {}
+Place = tuple[str, str, str]  # remedy, scene, split
+
+
+def over_seeds(rows: Sequence[Mapping[str, Any]]) -> dict[Place, list[Mapping[str, Any]]]:
+    """Map (remedy, scene, split) to the rows of its finished runs. Combinations without such runs are omitted."""
+    found: dict[Place, list[Mapping[str, Any]]] = {}
     for row in rows:
-        if row["status"] == Status.DONE and row[column] is not None:
-            found.setdefault((row["remedy"], row["scene"], row["split"]), []).append(row[column])
-    return {key: float(np.mean(values)) for key, values in found.items()}
+        if row["status"] == Status.DONE:
+            found.setdefault((row["remedy"], row["scene"], row["split"]), []).append(row)
+    return found
+
+
+def means(rows: Sequence[Mapping[str, Any]], column: str) -> dict[Place, float]:
+    """Map (remedy, scene, split) to the mean of a column over seeds. Combinations without values are omitted."""
+    found = {place: [r[column] for r in group if r[column] is not None] for place, group in over_seeds(rows).items()}
+    return {place: float(np.mean(values)) for place, values in found.items() if values}
+
+
+def ratios(rows: Sequence[Mapping[str, Any]]) -> dict[Place, float]:
+    """Map (remedy, scene, split) to the median over seeds of OOD over ID error."""
+    found = {
+        place: [r["ood_error"] / r["id_error"] for r in group if r["id_error"]]
+        for place, group in over_seeds(rows).items()
+    }
+    return {place: median(values) for place, values in found.items() if values}
+
+
+def learnt(rows: Sequence[Mapping[str, Any]]) -> dict[Place, float]:
+    """Map (remedy, scene, split) to the share of seeds that have learnt their trained cells."""
+    return {
+        place: float(np.mean([row["verdict"] != VerdictKind.NOT_LEARNT for row in group]))
+        for place, group in over_seeds(rows).items()
+    }
 
 
 def ranks(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
     DIR/compare.json          suite, budget, selected settings, what is left out and why
     DIR/rows.csv              one row per remedy, scene, split and seed
     DIR/summary.csv, DIR/ranks.csv, DIR/table.tex
-    DIR/figures/….png and .pdf
+    DIR/figures/….png and .pdf, outputs_….png: what every remedy draws for the same unseen cells
     DIR/runs/                 the store of trials and runs
 
 Finished runs are kept, so the same call resumes an interrupted comparison.
@@ -11,10 +11,11 @@ Finished runs are kept, so the same call resumes an interrupted comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recombine.core.files import inside, write_json, write_text
 from recombine.core.tables import to_csv
@@ -23,15 +24,20 @@ from recombine.plotting.writing import write_figure
 from recombine.runs.config import RunConfig
 from recombine.runs.estimate import Estimator
 from recombine.runs.store import Store
-from recombine.studies.compare import figures, tables
-from recombine.studies.compare.planning import Entry, entries, split_facts
+from recombine.studies.compare import figures, gallery, tables
+from recombine.studies.compare.planning import Entry, built_scene, entries, split_facts
 from recombine.studies.compare.results import COLUMNS, Status, best_trial, ranks, row_of
 from recombine.studies.compare.suite import Suite
 from recombine.sweeps.jobs.training import batches
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 FORMAT = "recombine-compare-1"
 REQUEST = DiagnosisRequest(parts=("superposition",))
+PAGE_REQUEST = DiagnosisRequest(parts=("outputs", "superposition"))
 DPI = 120
+PAGE_BYTES = 30_000_000  # of outputs on a page, one byte per number before compression
 # (configurations, store, diagnosis request) → why runs failed, by id
 Train = Callable[[Sequence[RunConfig], Store, DiagnosisRequest | None], dict[str, str]]
 
@@ -83,7 +89,8 @@ class Comparison:
         rows: See `recombine.studies.compare.results.COLUMNS`.
         ranked: Mean ranks.
         failed: Why runs failed, by id, and why remedies could not be configured, by remedy, scene and split.
-        shown: Ids of the runs of the first seed, for a page.
+        shown: Ids of runs of the first seed for a page, with all remedies of a scene and split or none of them.
+        figures: The PNG files.
     """
 
     out: Path
@@ -91,6 +98,7 @@ class Comparison:
     ranked: list[dict[str, Any]]
     failed: dict[str, str]
     shown: list[str]
+    figures: list[Path]
 
     def to_json(self) -> dict[str, Any]:
         return {"out": str(self.out), "rows": self.rows, "ranks": self.ranked, "failed": self.failed}
@@ -132,15 +140,39 @@ def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None]
     failed = {run: why for run, why in failed.items() if run not in judged}
     failed |= {f"{e.remedy.name} on {e.scene}, {e.split}": e.reason for e in found if e.status is Status.FAILED}
     ranked = ranks(rows)
-    write(out, suite, found, rows, ranked)
-    shown = [row["run"] for row in rows if row["seed"] == 0 and row["id_error"] is not None]  # runs with a diagnosis
-    return Comparison(out, rows, ranked, failed, shown)
+    drawn = write(store, out, suite, found, rows, ranked)
+    shown = shown_on_page(suite, rows)
+    say(f"Storing the outputs of {len(shown)} runs for the page.")
+    train([config for config in finals if config.hash in shown], store, PAGE_REQUEST)
+    return Comparison(out, rows, ranked, failed, shown, drawn)
+
+
+def shown_on_page(suite: Suite, rows: Sequence[Mapping[str, Any]], most: int = PAGE_BYTES) -> list[str]:
+    """Ids of the diagnosed runs of the first seed, scene by scene and split by split, as long as they fit."""
+    shown: list[str] = []
+    for scene, split in dict.fromkeys((row["scene"], row["split"]) for row in rows):
+        runs = [
+            row["run"]
+            for row in rows
+            if (row["scene"], row["split"], row["seed"]) == (scene, split, 0) and row["id_error"] is not None
+        ]
+        made = built_scene(suite.scenes[scene])
+        most -= (1 + len(runs)) * len(made.space) * math.prod(made.output_shape)
+        if most < 0 and shown:
+            break
+        shown += runs
+    return shown
 
 
 def write(
-    out: Path, suite: Suite, found: Sequence[Entry], rows: list[dict[str, Any]], ranked: list[dict[str, Any]]
-) -> None:
-    """Write tables and figures, and the data behind them."""
+    store: Store,
+    out: Path,
+    suite: Suite,
+    found: Sequence[Entry],
+    rows: list[dict[str, Any]],
+    ranked: list[dict[str, Any]],
+) -> list[Path]:
+    """Write tables and figures, and the data behind them. Returns the PNG files."""
     left_out = [[e.remedy.name, e.scene, e.split, e.reason] for e in found if e.status is not None]
     about = {"suite": suite.name, "scenes": dict(suite.scenes), "splits": list(suite.splits), "seeds": suite.seeds}
     write_json(out / "compare.json", {"format": FORMAT, **about, "budget": asdict(suite.budget), "left_out": left_out})
@@ -154,6 +186,13 @@ def write(
         "cost": figures.cost(rows),
         "ranks": figures.rank_chart(ranked),
     }
-    for name, figure in drawn.items():
-        for ending in ("png", "pdf"):
-            write_figure(figure, inside(out, "figures") / f"{name}.{ending}", dpi=DPI, bbox_inches="tight")
+    written = [_written(figure, out, f"{name}.{ending}") for name, figure in drawn.items() for ending in ("pdf", "png")]
+    for one in gallery.galleries(store, rows):
+        written.append(_written(gallery.draw(one), out, f"outputs_{one.scene}_{one.split}.png"))
+    return [path for path in written if path.suffix == ".png"]
+
+
+def _written(figure: Figure, out: Path, name: str) -> Path:
+    path = inside(out, "figures") / name
+    write_figure(figure, path, dpi=DPI, bbox_inches="tight")
+    return path

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from recombine.core.errors import InputError
-from recombine.core.factors import FactorSpace
 from recombine.core.registry import nearest
 from recombine.core.scenes.drawn import places
 from recombine.studies.compare.remedy import REMEDIES
+from recombine.studies.compare.splits import SPLITS
 from recombine.studies.framework.inference import MOST_SEEDS
 
 
@@ -117,27 +117,6 @@ SUITES = {
 }  # fmt: skip
 
 
-def upper_half(space: FactorSpace, name: str) -> list[Any]:
-    """The upper half of a factor's grid values or labels."""
-    factor = space.factors[name]
-    values = list(factor.labels) if factor.categorical else [float(value) for value in factor.grid()]
-    return values[len(values) // 2 :]
-
-
-def _range(space: FactorSpace) -> dict[str, Any]:
-    first, second = space.names[:2]
-    return {"kind": "cells", "cells": [{first: upper_half(space, first), second: upper_half(space, second)}]}
-
-
-SPLITS: dict[str, Callable[[FactorSpace], dict[str, Any]]] = {
-    "random": lambda space: {"kind": "random", "fraction": 0.3, "seed": 0},
-    "comb": lambda space: {"kind": "comb"},
-    "diagonal": lambda space: {"kind": "diagonal"},
-    "connected": lambda space: {"kind": "connected"},
-    "range": _range,  # recombination to range: no training cell lies in the upper half of both first factors
-}
-
-
 def suite(name: str) -> Suite:
     """Look up a suite by name."""
     return SUITES[_known(name, SUITES, "suite")]
@@ -150,17 +129,22 @@ def chosen(
     scenes: Sequence[str] = (),
     splits: Sequence[str] = (),
     seeds: int | None = None,
+    own: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Suite:
     """Select remedies, scenes, splits and a number of seeds for a suite. Omitted arguments leave it unchanged.
 
-    Remedies and splits need not belong to the suite; scenes must.
+    Remedies and splits need not belong to the suite; scenes must. `own` are further scenes: names and configurations.
+    They replace those of the suite, except for the ones that `scenes` selects.
     """
     for remedy in remedies:
         REMEDIES[remedy]
+    own = own or {}
+    wanted = scenes or (() if own else whole.scenes)
+    selected = {name: whole.scenes[_known(name, whole.scenes, "scene")] for name in wanted}
     return replace(
         whole,
         chosen=tuple(remedies) or whole.chosen,
-        scenes={name: whole.scenes[_known(name, whole.scenes, "scene")] for name in scenes or whole.scenes},
+        scenes={**selected, **own},
         splits=tuple(_known(name, SPLITS, "split") for name in splits or whole.splits),
         seeds=whole.seeds if seeds is None else _checked(seeds),
     )

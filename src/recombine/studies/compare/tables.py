@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recombine.studies.compare.results import Status, means
+from recombine.studies.compare.results import Status, learnt, means, ratios
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -45,9 +45,13 @@ def _text(name: str) -> str:
 
 
 def summary(rows: Rows) -> list[dict[str, Any]]:
-    """One row per remedy, scene and split: means over seeds, and counts of verdicts and failing factors."""
-    columns = ("right", "id_error", "ood_error", "seconds")
-    found = {column: means(rows, column) for column in columns}
+    """One row per remedy, scene and split: means over seeds, and counts of verdicts and failing factors.
+
+    `learnt` is the share of seeds that have learnt, `ood_over_id` the median over seeds of that ratio.
+    """
+    found = {"right": means(rows, "right"), "right_trained": means(rows, "right_trained"), "learnt": learnt(rows)}
+    found |= {name: means(rows, name) for name in ("id_error", "ood_error")}
+    found |= {"ood_over_id": ratios(rows), "seconds": means(rows, "seconds")}
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["remedy"], row["scene"], row["split"]), []).append(row)
@@ -55,12 +59,27 @@ def summary(rows: Rows) -> list[dict[str, Any]]:
         {
             "remedy": key[0], "block": group[0]["block"], "control": group[0]["control"], "scene": key[1],
             "split": key[2], "seeds": sum(row["status"] == Status.DONE for row in group),
-            **{column: found[column].get(key) for column in columns},
+            **{column: values.get(key) for column, values in found.items()},
             "verdicts": _counts(row["verdict"] for row in group), "failing": _counts(row["failing"] for row in group),
             "parameters": group[0]["parameters"], "steps": group[0]["steps"], "reason": group[0]["reason"],
         }
         for key, group in groups.items()
     ]  # fmt: skip
+
+
+def shares(rows: Rows) -> list[dict[str, Any]]:
+    """One row per remedy, with its share of right unseen cells on every scene and split."""
+    found = means(rows, "right")
+    tasks = list(dict.fromkeys((row["scene"], row["split"]) for row in rows))
+    blocks = dict.fromkeys((row["block"], row["remedy"]) for row in rows)
+    return [
+        {
+            "remedy": remedy,
+            "block": block,
+            **{f"{scene}, {split}": found.get((remedy, scene, split)) for scene, split in tasks},
+        }
+        for block, remedy in blocks
+    ]
 
 
 def _counts(values: Any) -> str:

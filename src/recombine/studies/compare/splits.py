@@ -1,0 +1,55 @@
+"""The splits of a comparison: names, and the hold-out that each one means on a scene."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from recombine.core.errors import InputError
+from recombine.core.factors import FactorSpace
+from recombine.core.holdouts import mask
+from recombine.core.scenes import Scene
+
+ELEMENT_FACTORS = 3  # with a condition each in the split "element"
+
+
+def upper_half(space: FactorSpace, name: str) -> list[Any]:
+    """The upper half of a factor's grid values or labels."""
+    factor = space.factors[name]
+    values = list(factor.labels) if factor.categorical else [float(value) for value in factor.grid()]
+    return values[len(values) // 2 :]
+
+
+def _range(scene: Scene) -> dict[str, Any]:
+    """Recombination to range: the upper halves of the first two factors never occur together in training."""
+    first, second = scene.space.names[:2]
+    halves = {name: upper_half(scene.space, name) for name in (first, second)}
+    return {"kind": "cells", "cells": [halves]}
+
+
+def _element(scene: Scene) -> dict[str, Any]:
+    """Recombination to element: the upper halves of three factors; all pairs of values occur in training."""
+    halves = {name: upper_half(scene.space, name) for name in scene.space.names[:ELEMENT_FACTORS]}
+    return {"kind": "recombination_to_element", "element": halves}
+
+
+def _data(scene: Scene) -> dict[str, Any]:
+    """The cells that occur only in the test part of a data set, as a mask, so that trials can hold out more cells."""
+    if scene.test_cells is None:
+        raise InputError("The split data requires a data set with a train/test split. This scene has none.", "splits")
+    return mask(scene.space, scene.test_cells).config
+
+
+SPLITS: dict[str, Callable[[Scene], dict[str, Any]]] = {
+    "random": lambda scene: {"kind": "random", "fraction": 0.3, "seed": 0},
+    "comb": lambda scene: {"kind": "comb"},
+    "diagonal": lambda scene: {"kind": "diagonal"},
+    "connected": lambda scene: {"kind": "connected"},
+    "range": _range,
+    # Those below belong to no suite:
+    "element": _element,
+    "orthotopic": lambda scene: {"kind": "orthotopic", "c": 1, "fractions": 0.5},
+    "levels": lambda scene: {"kind": "levels", "changes": 1},
+    "disconnected": lambda scene: {"kind": "disconnected"},
+    "data": _data,
+}
