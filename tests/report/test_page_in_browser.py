@@ -224,6 +224,20 @@ def test_folders_with_the_same_claims_are_shown_side_by_side(visit, tmp_path):
     assert second.locator("h3").all_inner_texts() == ["quick", "standard"]
 
 
+def test_figures_without_claims_have_a_section_of_their_own(visit, study, tmp_path):
+    folder = tmp_path / "figures"
+    folder.mkdir()
+    content = (study / "figures" / "R05_factorization.png").read_bytes()
+    (folder / "mine.png").write_bytes(content)
+    write_report(collect([tmp_path]), tmp_path / "page.html")
+    page = visit(tmp_path / "page.html")
+    assert page.locator("#claims").count() == 0
+    assert page.locator("#nav a").last.inner_text() == "Figures"
+    until(page, "document.querySelector('#figures canvas')?.width === 100")  # open, because there are no claims
+    picture = (imread(folder / "mine.png")[..., :3] * 255).round()
+    np.testing.assert_allclose(pixels(page, "#figures canvas")[::-1], picture, atol=1)
+
+
 def many_series(count, depths):
     """A chart of invented series whose networks differ in depth."""
     points = [[{"depth": d, "layer": name, "mean": i + d, "low": None, "high": None, "seeds": 1}

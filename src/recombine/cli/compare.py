@@ -131,7 +131,8 @@ def _page(found: Comparison) -> Path | None:
     if not found.shown:
         return None
     path = found.out / "page.html"
-    collected = collect([str(found.out / "runs" / run) for run in found.shown], runs=found.out / "runs")
+    names = {row["run"]: f"{row['remedy']}, {row['scene']}, {row['split']}" for row in found.rows}
+    collected = collect([f"{names[run]}={found.out / 'runs' / run}" for run in found.shown], runs=found.out / "runs")
     collected.tables += [Table("share of right unseen cells", shares(found.rows)), Table("ranks", found.ranked)]
     collected.figures |= {(found.out.name, figure.name): figure.read_bytes() for figure in found.figures}
     write_report(collected, path, max_mb=PAGE_MB, kernel=False, units=0)

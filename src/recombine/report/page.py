@@ -31,6 +31,7 @@ from recombine.report.verdicts import verdicts_over_seeds
 MODELS = 5
 TRUSTED = "recombine"  # name of the script's Trusted Types policy
 MAX_MB = 20.0
+MOST_NAMED = 3  # models in the title of a group
 TRAINED = "#f3efe4"  # colour of trained cells in maps that colour unseen cells by class
 MAPS = {"magma": "magma", "viridis": "viridis", "cividis": "cividis", "difference": "RdBu_r", "grey": "gray"}
 SHARED = (
@@ -213,7 +214,9 @@ def _titled(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
     titles = [group["title"] for group in groups]
     for group in groups:
         if titles.count(group["title"]) > 1:
-            group["title"] += ": " + ", ".join(model["name"] for model in group["models"])
+            names = [model["name"] for model in group["models"]]
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            group["title"] += ": " + "; ".join(names[:MOST_NAMED]) + more
     return groups
 
 

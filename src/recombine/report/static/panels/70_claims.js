@@ -2,8 +2,8 @@
 const FOLDED = new Set(["claim", "verdict", "text", "statement", "title", "source", "figures", "figure"]);
 
 function buildClaims(main) {
-  const { rows, figures, others } = DATA.claims;
-  if (!rows.length && !others.length) return;
+  const { rows, figures } = DATA.claims;
+  if (!rows.length) return;
   const section = el("section", { id: "claims" }, el("h2", {}, "Claims"));
   main.append(section);
   const sources = [...new Set(rows.map((row) => row.source))];
@@ -16,20 +16,7 @@ function buildClaims(main) {
   }
   const list = el("div", { class: "card" });
   for (const same of groupedClaims(rows)) list.append(claimDetails(same, sources, figures));
-  if (rows.length) section.append(list);
-  if (others.length) {
-    const more = el("div", {});
-    const details = el(
-      "details",
-      {},
-      el("summary", {}, `${others.length} more ${others.length === 1 ? "figure" : "figures"}`),
-      more,
-    );
-    details.addEventListener("toggle", () => {
-      if (details.open && !more.childNodes.length) showFigures(more, others, figures);
-    });
-    section.append(details);
-  }
+  section.append(list);
 }
 
 // The rows of all folders by claim, in the order in which the claims first occur.
@@ -124,37 +111,6 @@ function records(rows, title) {
   );
   const table = el("table", { class: "records" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body));
   return el("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": title }, table);
-}
-
-// Figures are drawn on canvases, because the page's policy does not allow loading images, not even from the page itself.
-async function showFigures(place, names, figures) {
-  for (const name of names) {
-    const canvas = el("canvas", { class: "figure-canvas", role: "img", "aria-label": name });
-    const button = el("button", { type: "button" }, "PNG");
-    place.append(
-      el(
-        "figure",
-        { style: { margin: "0" } },
-        canvas,
-        el(
-          "figcaption",
-          { class: "note" },
-          `${name} `,
-          el("span", { class: "save", style: { display: "inline-flex" } }, button),
-        ),
-      ),
-    );
-    try {
-      const file = new Blob([await bytesOf(figures[name])], { type: "image/png" });
-      const picture = await createImageBitmap(file);
-      canvas.width = picture.width;
-      canvas.height = picture.height;
-      canvas.getContext("2d").drawImage(picture, 0, 0);
-      button.addEventListener("click", () => download(file, name.replace(/.*\//, "")));
-    } catch (error) {
-      canvas.replaceWith(gap(`This figure cannot be shown: ${error.message}.`));
-    }
-  }
 }
 
 PANELS.push({ id: "claims", name: "Claims", build: buildClaims });
