@@ -149,8 +149,9 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
         say(f"skipped: {row['remedy']} on {row['scene']}, {row['split']}: {row['reason']}")
     say(
         f"{len(plan.entries)} combinations of remedy, scene and split, {len(plan.left_out)} skipped. {plan.trials} "
-        f"trials and {plan.finals} runs, {plan.stored} of them already stored. Training the rest on {plan.workers} "
-        f"workers takes about {clock(plan.seconds)}."
+        f"trials and {plan.finals} runs, {plan.stored} of them already stored. Training the rest takes about "
+        f"{clock(plan.alone)} in one process, or {clock(plan.seconds)} on {plan.workers} workers ({plan.speedup:.1f} "
+        "times as fast), without diagnoses."
     )
 
 

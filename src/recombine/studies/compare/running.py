@@ -50,7 +50,8 @@ class Plan:
         entries: Every remedy on every scene and split, including those left out.
         trials, finals: Runs that select settings, and runs that are reported.
         stored: How many of both are finished.
-        seconds: Estimated time to train the rest on the given number of workers.
+        alone: Estimated time to train the rest in one process.
+        seconds: Estimated time on the given number of workers; not less than that of the longest job.
         workers: Number of jobs at a time.
     """
 
@@ -58,8 +59,14 @@ class Plan:
     trials: int
     finals: int
     stored: int
+    alone: float
     seconds: float
     workers: int
+
+    @property
+    def speedup(self) -> float:
+        """How many times faster the workers are than one process."""
+        return self.alone / self.seconds if self.seconds else 1.0
 
     @property
     def left_out(self) -> list[dict[str, str]]:
@@ -76,6 +83,8 @@ class Plan:
             **counts,
             "workers": self.workers,
             "estimated_seconds": round(self.seconds, 1),
+            "estimated_seconds_alone": round(self.alone, 1),
+            "speedup": round(self.speedup, 1),
             "left_out": self.left_out,
         }
 
@@ -113,9 +122,10 @@ def plan(suite: Suite, out: Path, *, workers: int, budget: float = 60.0) -> Plan
         entry.final(0, seed) for entry in used for seed in range(suite.seeds)
     ]  # the learning rate of a trial does not change its time
     left = [config for config in dict.fromkeys([*trials, *finals]) if not store.is_finished(config)]
-    seconds = Estimator(store, measure=0.05, budget=budget, threads=1).on_workers(batches(left), workers)
+    estimator, jobs = Estimator(store, measure=0.05, budget=budget, threads=1), batches(left)
+    alone, seconds = (estimator.on_workers(jobs, number) for number in (1, workers))
     stored = len(set(trials) | set(finals)) - len(left)
-    return Plan(found, len(trials), len(finals), stored, seconds, workers)
+    return Plan(found, len(trials), len(finals), stored, alone, seconds, workers)
 
 
 def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None] = lambda text: None) -> Comparison:

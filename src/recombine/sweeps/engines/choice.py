@@ -14,8 +14,13 @@ def is_cluster(engine: str) -> bool:
 
 
 def workers_for_estimate(engine: str, options: EngineOptions) -> int:
-    """Number of jobs that run at a time. Clusters are not contacted; this machine's number is used instead."""
+    """Number of jobs that run at a time.
+
+    Clusters are not contacted: the maximum number of parallel jobs counts or, without one, this machine's number.
+    """
     if is_cluster(engine):
+        if options.workers is not None:
+            return options.workers
         engine, options = "processes", replace(options, needs=Needs(), address=None, shared=False)
     return start_engine(engine, options).capacity()
 
