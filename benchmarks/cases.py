@@ -17,6 +17,7 @@ from benchmarks.measure import Row, convolution_gemm_gflops, interleaved, median
 from benchmarks.own_data import own
 from benchmarks.reference_diagnostics import compare
 from benchmarks.reference_rendering import rendering
+from benchmarks.scenes import scenes
 from benchmarks.sweeping import sweep
 from recombine.core.memory import keep_freed_memory
 from recombine.training.evaluation import Evaluator
@@ -41,6 +42,8 @@ class Scale:
     most_steps: int = 2000  # at which a run that misses the error is given up
     diagnosed: tuple[int, int, int] = (4, 64, 28)  # depth, width, side of the diagnosed CNN
     diagnosed_pairs: int = 40  # rows of the kernel matrices that the plain version computes
+    pictures: int = 2000  # drawn at once
+    waits: int = 15
     small_grid: tuple[int, ...] = (6, 6, 5, 4)
     grids: tuple[int, int] = (32, 128)
     grid_pixels: int = 128  # layers of a million units
@@ -66,6 +69,8 @@ QUICK = Scale(
     most_steps=40,
     diagnosed=(1, 4, 9),
     diagnosed_pairs=4,
+    pictures=20,
+    waits=2,
     small_grid=(3, 2, 2, 2),
     grids=(16, 20),
     grid_pixels=16,
@@ -313,6 +318,7 @@ CASES: dict[str, Callable[[Scale], Iterator[Row]]] = {
     "error": error,
     "rendering": rendering,
     "diagnostics": diagnostics,
+    "scenes": scenes,
     "own": own,
     "large": large,
     "sweep": sweep,

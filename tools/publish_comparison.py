@@ -18,13 +18,19 @@ from typing import Any
 from recombine.core.files import write_text
 from recombine.studies.compare.remedy import Block
 
-FILES = ("rows.csv", "summary.csv", "ranks.csv", "table.tex", "compare.json")
+FILES = ("rows.csv", "summary.csv", "ranks.csv", "published.csv", "table.tex", "compare.json")
 FIGURES = {
     "heat_map": "Share of correct unseen cells by remedy, scene and split, mean over seeds",
     "errors": "OOD against ID error, one point per run",
     "cost": "Share of correct unseen cells against training time",
     "ranks": "Mean rank of every remedy with its 95 % interval over seeds",
 }
+PUBLISHED = (
+    "Each claim is about the mean share of correct unseen cells of a remedy, or about the difference to its control, "
+    "with a threshold that was fixed before the runs. *Holds* and *fails* mean that the number is significantly on one "
+    "side of the threshold (level 0.025, Holm's correction over all claims). The interval is the 95 % interval over "
+    "seeds, without correction."
+)
 GALLERY = "outputs_{scene}_{split}"
 
 Rows = list[dict[str, str]]
@@ -42,7 +48,7 @@ def publish(source: Path, target: Path) -> None:
 def page(folder: Path) -> str:
     """The page about a folder of results, from its files alone."""
     about = json.loads((folder / "compare.json").read_text(encoding="utf-8"))
-    summary, ranks = (_table(folder / f"{name}.csv") for name in ("summary", "ranks"))
+    summary, ranks, published = (_table(folder / f"{name}.csv") for name in ("summary", "ranks", "published"))
     budget = about["budget"]
     sizes = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in budget.items())
     lines = [
@@ -61,6 +67,7 @@ def page(folder: Path) -> str:
         "Mean rank over scenes and splits, remedies with equal budgets only. Rank 1 is the best.",
         "",
         *_ranks(ranks),
+        *(["", "## Published claims", PUBLISHED, "", *_claims(published)] if published else []),
         "",
         "## Figures",
         *(line for name, text in FIGURES.items() for line in ("", f"![{text}](figures/{name}.png)")),
@@ -112,6 +119,21 @@ def _ranks(ranks: Rows) -> list[str]:
     columns = list(ranks[0]) if ranks else []
     lines = [f"| {' | '.join(name.replace('_', ' ') for name in columns)} |", "|---" * len(columns) + "|"]
     return [*lines, *(f"| {' | '.join(_short(row[name]) for name in columns)} |" for row in ranks)]
+
+
+def _claims(rows: Rows) -> list[str]:
+    """A table of the published claims."""
+    lines = ["| claim | source | number | scenes, splits | asked | found | outcome |", "|---" * 7 + "|"]
+    for row in rows:
+        number = f"`{row['remedy']}`" + (f" − `{row['control']}`" if row["control"] else "")
+        where = f"{row['scenes'].replace(' ', ', ')}; {row['splits'].replace(' ', ', ')}"
+        asked = f"{'<' if row['side'] == 'below' else '>'} {float(row['threshold']):g}"
+        found = f"{float(row['number']):.2f}"
+        if row["low"] not in ("", "nan"):
+            found += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
+        told = [row["text"], row["source"], number, where, asked, found, f"**{row['outcome']}**"]
+        lines.append(f"| {' | '.join(told)} |")
+    return lines
 
 
 def _short(text: str) -> str:

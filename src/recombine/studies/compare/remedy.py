@@ -18,7 +18,7 @@ from recombine.core.catalogue import Catalogue
 from recombine.core.errors import InputError
 
 TRIALS = 3  # number of settings tried for every remedy
-SMALL, FULL = ("small", "full"), ("full",)  # suites of built-in remedies
+NOT_MINI = ("small", "full")  # suites of most built-in remedies
 RATES: tuple[Mapping[str, Any], ...] = tuple({"training": {"learning_rate": rate}} for rate in (1e-3, 3e-3, 1e-2))
 
 

@@ -3,6 +3,7 @@
     DIR/compare.json          suite, budget, selected settings, what is left out and why
     DIR/rows.csv              one row per remedy, scene, split and seed
     DIR/summary.csv, DIR/ranks.csv, DIR/table.tex
+    DIR/published.csv         published claims, tested on the rows
     DIR/figures/….png and .pdf, outputs_….png: what every remedy draws for the same unseen cells
     DIR/runs/                 the store of trials and runs
 
@@ -26,6 +27,7 @@ from recombine.runs.estimate import Estimator
 from recombine.runs.store import Store
 from recombine.studies.compare import figures, gallery, tables
 from recombine.studies.compare.planning import Entry, built_scene, entries, split_facts
+from recombine.studies.compare.published import outcomes
 from recombine.studies.compare.results import COLUMNS, Status, best_trial, ranks, row_of
 from recombine.studies.compare.suite import Suite
 from recombine.sweeps.jobs.training import batches
@@ -187,7 +189,7 @@ def write(
     about = {"suite": suite.name, "scenes": dict(suite.scenes), "splits": list(suite.splits), "seeds": suite.seeds}
     write_json(out / "compare.json", {"format": FORMAT, **about, "budget": asdict(suite.budget), "left_out": left_out})
     write_text(out / "rows.csv", to_csv(rows, list(COLUMNS)))
-    for name, content in (("summary", tables.summary(rows)), ("ranks", ranked)):
+    for name, content in (("summary", tables.summary(rows)), ("ranks", ranked), ("published", outcomes(rows))):
         write_text(out / f"{name}.csv", to_csv(content, list(content[0]) if content else []))
     write_text(out / "table.tex", tables.latex(rows))
     drawn = {

@@ -1,6 +1,6 @@
 """Remedies that need a larger budget, each with a control that receives the same extra."""
 
-from recombine.studies.compare.remedy import FULL, SMALL, Remedy, add_in_order
+from recombine.studies.compare.remedy import NOT_MINI, Remedy, add_in_order
 
 CNN = {"kind": "cnn", "depth": 3}
 DECAY = {"optimizer": {"weight_decay": 0.1}}
@@ -10,14 +10,15 @@ COMPOSED_RATES = [{"training": {"learning_rate": rate}} for rate in (5e-3, 1e-2,
 FEWER_CELLS = {"decoder": {"allow_undetermined": True}}  # a trial holds out more cells, and may leave values apart
 
 add_in_order(40, [
-    Remedy("cnn_longer", CNN, "control: twice the steps", steps=2.0, suites=SMALL),
+    Remedy("cnn_longer", CNN, "control: twice the steps", steps=2.0, suites=NOT_MINI),
     Remedy("cnn_stripes", CNN, "Liang et al. 2025", training=STRIPES, steps=2.0, extra=True, control="cnn_longer"),
-    Remedy("cnn_more", CNN, "more combinations per value", released=0.5, control="cnn", suites=FULL),
-    Remedy("cnn_wider", CNN, "Redhardt et al. 2025", parameters=4.0, control="cnn", suites=FULL),
-    Remedy("cnn_decay", CNN, "weight decay", training=DECAY, control="cnn", suites=FULL),
-    Remedy("cp_free", {"kind": "cp", "rank": 2, "maps": "free"}, "CP", width=None, control="cp_shared", suites=FULL),
+    Remedy("cnn_more", CNN, "more combinations per value", released=0.5, control="cnn", suites=NOT_MINI),
+    Remedy("cnn_wider", CNN, "Redhardt et al. 2025", parameters=4.0, control="cnn", suites=NOT_MINI),
+    Remedy("cnn_decay", CNN, "weight decay", training=DECAY, control="cnn", suites=NOT_MINI),
+    Remedy("cp_free", {"kind": "cp", "rank": 2, "maps": "free"}, "CP", width=None, control="cp_shared",
+           suites=NOT_MINI),
     Remedy("composed", {"kind": "composed"}, "recombine", width=None, counted=True, training={"kind": "composed"},
-           trials=COMPOSED_RATES, trial=FEWER_CELLS, control="cnn", suites=SMALL),
+           trials=COMPOSED_RATES, trial=FEWER_CELLS, control="cnn", suites=NOT_MINI),
     Remedy("rendered", {"kind": "rendered"}, "Liang et al. 2025", width=None, training=LOW_RANK, control="cnn",
-           suites=FULL),
+           suites=NOT_MINI),
 ])  # fmt: skip
