@@ -34,13 +34,29 @@ def test_the_pilots_verdicts_follow_from_its_numbers(claim):
         assert ours["interval"] == pytest.approx(theirs["interval"], rel=1e-8)
 
 
+def check_alike(ours, theirs, where=""):
+    """Compare two JSON values; numbers may differ by rounding, which depends on the processor."""
+    if isinstance(theirs, dict):
+        assert ours.keys() == theirs.keys(), where
+        for key in theirs:
+            check_alike(ours[key], theirs[key], f"{where}.{key}")
+    elif isinstance(theirs, list):
+        assert len(ours) == len(theirs), where
+        for i, pair in enumerate(zip(ours, theirs)):
+            check_alike(*pair, f"{where}[{i}]")
+    elif isinstance(theirs, float):
+        assert ours == pytest.approx(theirs, rel=1e-8, abs=1e-8), where
+    else:
+        assert ours == theirs, where
+
+
 def check_published(folder: Path) -> list[str]:
     """Derive every verdict of a folder of results again from its rows; returns the claims."""
     output = Output(folder, json.loads((folder / "reproduce.json").read_text())["profile"])
     committed = {row["claim"]: row for row in json.loads((folder / "claims.json").read_text())}
     found = []
     for verdict in (row for key in output.studies() for row in derived(output, key)):
-        assert json.loads(json.dumps(verdict)) == committed[verdict["claim"]], verdict["claim"]
+        check_alike(json.loads(json.dumps(verdict)), committed[verdict["claim"]], verdict["claim"])
         found.append(verdict["claim"])
     assert sorted(found) == sorted(committed)
     return found
@@ -50,6 +66,13 @@ def check_published(folder: Path) -> list[str]:
 def test_published_verdicts_follow_from_the_rows_beside_them(folder):
     assert check_published(folder)
     assert (folder / "README.md").read_text(encoding="utf-8") == page(folder)
+
+
+def test_differing_verdicts_are_noticed():
+    check_alike({"a": [1.0, 2, None]}, {"a": [1.0 + 1e-12, 2, None]})
+    for other in ({"a": [1.001, 2, None]}, {"a": [1.0, 3, None]}, {"a": [1.0, 2]}, {"b": 1}, {"a": [1.0, 2, 0.0]}):
+        with pytest.raises(AssertionError):
+            check_alike({"a": [1.0, 2, None]}, other)
 
 
 def test_the_overview_is_that_of_the_published_profiles():

@@ -47,7 +47,7 @@ def test_seeds_are_fresh_and_as_many_as_the_power_asks_for():
     standard, asked = PROFILES["standard"], needs()
     for study in discover().values():
         seeds = study.seeds_in(standard)
-        assert min(seeds) == 100
+        assert min(seeds) == (110 if study.key == "scaling" else 100)  # C11 is decided by a second set
         for part, need in asked.items():
             if part.partition(".")[0] in study.claims:
                 assert len(seeds) >= need.chosen, (study.key, part)

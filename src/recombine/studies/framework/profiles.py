@@ -164,15 +164,15 @@ def profile(name: str) -> Profile:
     return PROFILES[name]
 
 
-def first_seeds(number: int) -> list[int]:
-    """The first seeds of a reproduction.
+def consecutive_seeds(number: int, first: int = FIRST_SEED) -> list[int]:
+    """The seeds of a reproduction.
 
     Raises:
         InputError: If the number is not between 1 and 200.
     """
     if not 1 <= number <= MOST_SEEDS:
         raise InputError(f"--seeds must be between 1 and {MOST_SEEDS}. Got {number}.", "seeds")
-    return [FIRST_SEED + i for i in range(number)]
+    return [first + i for i in range(number)]
 
 
 def with_digits(profile: Profile, folder: Path) -> Profile:

@@ -29,7 +29,7 @@ from recombine.diagnostics.findings import Absence, PartResult
 from recombine.diagnostics.request import DiagnosisRequest
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store, StoredRun
-from recombine.studies.framework.profiles import Profile, first_seeds
+from recombine.studies.framework.profiles import FIRST_SEED, Profile, consecutive_seeds
 from recombine.studies.framework.verdicts import Effects
 
 if TYPE_CHECKING:
@@ -119,6 +119,8 @@ class Study:
         request: The diagnosis it reads for each run, or (profile, run) → that diagnosis; None if it reads only scores.
         seeds: Maps profiles to the study's number of seeds, if its claims need a number other than the profile's
             default (docs/statistics-power.md).
+        first_seed: Maps profiles to the study's first seed, if it differs from that of the others, because earlier
+            seeds left a claim undecided (docs/statistics-power.md).
         rows: (runs, profile, seeds) → a part named like the study: tables, arrays and facts. Failed runs are absent;
             runs that cannot be diagnosed are skipped with `record_undiagnosed`.
         plot: Saved rows → figures by name, such as "R05_factorization". It must not need runs, and must work if some
@@ -140,6 +142,7 @@ class Study:
     rows: Callable[[Runs, Profile, Sequence[int]], PartResult]
     request: DiagnosisRequest | Callable[[Profile, RunConfig], DiagnosisRequest | None] | None = None
     seeds: Mapping[str, int] = field(default_factory=dict)
+    first_seed: Mapping[str, int] = field(default_factory=dict)
     plot: Callable[[PartResult], dict[str, Figure]]
     effects: Callable[[PartResult], Effects] = field(default=lambda part: {})
     first_effects: Callable[[PartResult], FirstEffects] = field(default=lambda part: {})
@@ -164,7 +167,8 @@ class Study:
         Raises:
             InputError: If the number is less than 1.
         """
-        return first_seeds(self.seeds.get(profile.name, profile.seeds) if number is None else number)
+        count = self.seeds.get(profile.name, profile.seeds) if number is None else number
+        return consecutive_seeds(count, self.first_seed.get(profile.name, FIRST_SEED))
 
 
 class StudyCatalogue(Catalogue[Study]):
