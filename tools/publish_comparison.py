@@ -18,13 +18,18 @@ from typing import Any
 from recombine.core.files import write_text
 from recombine.studies.compare.remedy import Block
 
-FILES = ("rows.csv", "summary.csv", "ranks.csv", "published.csv", "table.tex", "compare.json")
+FILES = ("rows.csv", "summary.csv", "ranks.csv", "published.csv", "limits.csv", "table.tex", "compare.json")
 FIGURES = {
     "heat_map": "Share of correct unseen cells by remedy, scene and split, mean over seeds",
     "errors": "OOD against ID error, one point per run",
     "cost": "Share of correct unseen cells against training time",
     "ranks": "Mean rank of every remedy with its 95 % interval over seeds",
 }
+LIMITS = (
+    "Pixel coverage is the share of the energy of unseen images in pixels that some training image lights. Covered "
+    "order is the largest number of factors whose combinations of values all occur in training. The last column is the "
+    "share of correct unseen cells of the least-squares sum over factors or objects, the limit of additive decoders."
+)
 PUBLISHED = (
     "Each claim is about the mean share of correct unseen cells of a remedy, or about the difference to its control, "
     "with a threshold that was fixed before the runs. *Holds* and *fails* mean that the number is significantly on one "
@@ -48,7 +53,9 @@ def publish(source: Path, target: Path) -> None:
 def page(folder: Path) -> str:
     """The page about a folder of results, from its files alone."""
     about = json.loads((folder / "compare.json").read_text(encoding="utf-8"))
-    summary, ranks, published = (_table(folder / f"{name}.csv") for name in ("summary", "ranks", "published"))
+    summary, ranks, published, limits = (
+        _table(folder / f"{name}.csv") for name in ("summary", "ranks", "published", "limits")
+    )
     budget = about["budget"]
     sizes = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in budget.items())
     lines = [
@@ -67,6 +74,11 @@ def page(folder: Path) -> str:
         "Mean rank over scenes and splits, remedies with equal budgets only. Rank 1 is the best.",
         "",
         *_ranks(ranks),
+        "",
+        "## Scenes, splits and the limit of sums",
+        LIMITS,
+        "",
+        *_limits(limits),
         *(["", "## Published claims", PUBLISHED, "", *_claims(published)] if published else []),
         "",
         "## Figures",
@@ -119,6 +131,19 @@ def _ranks(ranks: Rows) -> list[str]:
     columns = list(ranks[0]) if ranks else []
     lines = [f"| {' | '.join(name.replace('_', ' ') for name in columns)} |", "|---" * len(columns) + "|"]
     return [*lines, *(f"| {' | '.join(_short(row[name]) for name in columns)} |" for row in ranks)]
+
+
+def _limits(rows: Rows) -> list[str]:
+    lines = [
+        "| scene | split | composition | CP rank | held out | covered order | pixel coverage | best sum |",
+        "|---" * 8 + "|",
+    ]
+    for row in rows:
+        shares = [row["held_out"], row["pixel_coverage"], row["sum_right"]]
+        held_out, coverage, best = (f"{float(share):.2f}" if share else "–" for share in shares)
+        told = [row["scene"], row["split"], row["composition"] or "–", row["cp_rank"] or "–", held_out]
+        lines.append(f"| {' | '.join([*told, row['covered_order'], coverage, best])} |")
+    return lines
 
 
 def _claims(rows: Rows) -> list[str]:

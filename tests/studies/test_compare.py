@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tools.publish_comparison import FIGURES, page, publish
 
 from recombine import sweeps
@@ -15,6 +16,7 @@ from recombine.core.holdouts import HOLDOUTS
 from recombine.diagnostics.verdict.kinds import VerdictKind
 from recombine.runs.store import Store
 from recombine.studies.compare import figures, gallery, planning, results, running, tables
+from recombine.studies.compare.limits import best_sum, limits
 from recombine.studies.compare.own_scenes import own_scenes
 from recombine.studies.compare.planning import built_scene, entries, merged, shapes_of, sized, slots_of
 from recombine.studies.compare.remedy import REMEDIES, TRIALS, Block, Remedy
@@ -240,7 +242,16 @@ def test_a_comparison_gives_a_row_per_seed(compared):
         assert row["steps"] == 4
         assert row["parameters"] == pytest.approx(5800, rel=0.1)
         assert 0 < row["held_out"] < 1
-    for name in ("rows.csv", "summary.csv", "ranks.csv", "table.tex", "compare.json", "figures/heat_map.png"):
+    for name in (
+        "rows.csv",
+        "summary.csv",
+        "ranks.csv",
+        "published.csv",
+        "limits.csv",
+        "table.tex",
+        "compare.json",
+        "figures/heat_map.png",
+    ):
         assert (compared.out / name).stat().st_size > 0
 
 
@@ -293,6 +304,33 @@ def test_a_comparison_is_published_with_a_page(compared, tmp_path):
         assert f"(figures/{figure}.png)" in text
         assert (tmp_path / "small" / "figures" / f"{figure}.png").is_file()
     assert not (tmp_path / "small" / "runs").exists()
+
+
+def test_sums_reach_what_the_composition_of_a_scene_allows():
+    small = chosen(suite("small"), scenes=["bump", "balls", "sprites"], splits=["range", "random"])
+    found = {(row["scene"], row["split"]): row for row in limits(small, planning.split_facts(small))}
+    assert [found["bump", split]["sum_right"] for split in ("range", "random")] == [0, 0]
+    assert [found["balls", split]["sum_right"] for split in ("range", "random")] == [1, 1]
+    assert found["balls", "range"]["sum_ood_error"] < 1e-12
+    assert 0 < found["sprites", "random"]["sum_right"] < 1  # correct where the objects do not overlap
+    assert found["bump", "range"]["pixel_coverage"] < 0.6
+    assert found["bump", "range"]["cp_rank"] == 1
+
+
+def test_terms_of_a_sum_are_objects_with_all_their_factors():
+    """Two objects of two factors each that never hide one another are exactly a sum, although no sum over factors."""
+    place = {"kind": "discrete", "size": 3, "low": 2.0, "step": 1.0}
+    away = {**place, "low": 12.0}
+    given = {"kind": "balls", "rows": 16, "columns": 8, "ground": "black", "diameter": 3.0,
+             "factors": {"x1": place, "y1": place, "x2": place, "y2": away}}  # fmt: skip
+    scene = built_scene(given)
+    held = HOLDOUTS.build({"kind": "random", "fraction": 0.2, "seed": 0}, scene.space)
+    values = scene.space.values(held.ood_cells)
+    labels = torch.from_numpy(np.stack(np.unravel_index(held.ood_cells.numpy(), scene.space.shape), 1))
+    blocks = slots_of(scene)
+    assert blocks == [[0, 1], [2, 3]]
+    assert torch.allclose(best_sum(scene, held, blocks)(labels), scene(values), atol=1e-6)
+    assert not torch.allclose(best_sum(scene, held, [[0], [1], [2], [3]])(labels), scene(values), atol=0.05)
 
 
 @pytest.mark.parametrize("folder", sorted((Path(__file__).parents[2] / "docs" / "benchmark").glob("*/compare.json")))

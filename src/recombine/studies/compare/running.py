@@ -4,6 +4,7 @@
     DIR/rows.csv              one row per remedy, scene, split and seed
     DIR/summary.csv, DIR/ranks.csv, DIR/table.tex
     DIR/published.csv         published claims, tested on the rows
+    DIR/limits.csv            facts of every scene and split, and what a sum over factors can reach
     DIR/figures/….png and .pdf, outputs_….png: what every remedy draws for the same unseen cells
     DIR/runs/                 the store of trials and runs
 
@@ -26,6 +27,7 @@ from recombine.runs.config import RunConfig
 from recombine.runs.estimate import Estimator
 from recombine.runs.store import Store
 from recombine.studies.compare import figures, gallery, tables
+from recombine.studies.compare.limits import limits
 from recombine.studies.compare.planning import Entry, built_scene, entries, split_facts
 from recombine.studies.compare.published import outcomes
 from recombine.studies.compare.results import COLUMNS, Status, best_trial, ranks, row_of
@@ -152,7 +154,7 @@ def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None]
     failed = {run: why for run, why in failed.items() if run not in judged}
     failed |= {f"{e.remedy.name} on {e.scene}, {e.split}": e.reason for e in found if e.status is Status.FAILED}
     ranked = ranks(rows)
-    drawn = write(store, out, suite, found, rows, ranked)
+    drawn = write(store, out, suite, found, rows, ranked, limits(suite, facts))
     shown = shown_on_page(suite, rows)
     say(f"Storing the outputs of {len(shown)} runs for the page.")
     train([config for config in finals if config.hash in shown], store, PAGE_REQUEST)
@@ -183,13 +185,15 @@ def write(
     found: Sequence[Entry],
     rows: list[dict[str, Any]],
     ranked: list[dict[str, Any]],
+    limited: list[dict[str, Any]],
 ) -> list[Path]:
     """Write tables and figures, and the data behind them. Returns the PNG files."""
     left_out = [[e.remedy.name, e.scene, e.split, e.reason] for e in found if e.status is not None]
     about = {"suite": suite.name, "scenes": dict(suite.scenes), "splits": list(suite.splits), "seeds": suite.seeds}
     write_json(out / "compare.json", {"format": FORMAT, **about, "budget": asdict(suite.budget), "left_out": left_out})
     write_text(out / "rows.csv", to_csv(rows, list(COLUMNS)))
-    for name, content in (("summary", tables.summary(rows)), ("ranks", ranked), ("published", outcomes(rows))):
+    derived = {"summary": tables.summary(rows), "ranks": ranked, "published": outcomes(rows), "limits": limited}
+    for name, content in derived.items():
         write_text(out / f"{name}.csv", to_csv(content, list(content[0]) if content else []))
     write_text(out / "table.tex", tables.latex(rows))
     drawn = {
