@@ -18,9 +18,10 @@ from recombine.runs.store import Store
 from recombine.studies.compare import figures, gallery, planning, results, running, tables
 from recombine.studies.compare.limits import best_sum, limits
 from recombine.studies.compare.own_scenes import own_scenes
-from recombine.studies.compare.planning import built_scene, entries, merged, shapes_of, sized, slots_of
+from recombine.studies.compare.planning import built_scene, entries, merged, shapes_of, sized
 from recombine.studies.compare.remedy import REMEDIES, TRIALS, Block, Remedy
 from recombine.studies.compare.results import COLUMNS, Status, inner_error, ranks
+from recombine.studies.compare.slots import slots_of, two_factors
 from recombine.studies.compare.splits import SPLITS
 from recombine.studies.compare.suite import SUITES, Budget, chosen, suite
 
@@ -110,6 +111,24 @@ def test_splits_cover_the_order_that_their_names_say():
     orders = {name: HOLDOUTS.build(SPLITS[name](made), made.space).covered_order() for name in SPLITS if name != "data"}
     assert orders["element"] == 2
     assert orders["range"] == orders["orthotopic"] == orders["levels"] == orders["disconnected"] == 1
+
+
+def test_splits_of_objects_are_about_two_different_ones():
+    full = SUITES["full"].scenes
+    assert two_factors(built_scene(full["hidden_balls"])) == ("x1", "x2")
+    assert two_factors(built_scene(full["sprites"])) == ("x1", "x2")
+    assert two_factors(built_scene(full["shapes"])) == ("shape", "x")
+
+
+@pytest.mark.parametrize("scene", SUITES["full"].scenes)
+def test_the_diagonal_support_is_a_band_that_covers_all_values(scene):
+    made = built_scene(SUITES["full"].scenes[scene])
+    holdout = HOLDOUTS.build(SPLITS["diagonal"](made), made.space)
+    holdout.check()
+    assert holdout.covered_order() == 1
+    trained = holdout.id_mask.any(axis=tuple(a for a, n in enumerate(made.space.names) if n not in two_factors(made)))
+    assert trained[0, 0]
+    assert not trained[0, -1]
 
 
 @pytest.fixture
@@ -328,6 +347,7 @@ def test_terms_of_a_sum_are_objects_with_all_their_factors():
     values = scene.space.values(held.ood_cells)
     labels = torch.from_numpy(np.stack(np.unravel_index(held.ood_cells.numpy(), scene.space.shape), 1))
     blocks = slots_of(scene)
+    assert blocks is not None
     assert blocks == [[0, 1], [2, 3]]
     assert torch.allclose(best_sum(scene, held, blocks)(labels), scene(values), atol=1e-6)
     assert not torch.allclose(best_sum(scene, held, [[0], [1], [2], [3]])(labels), scene(values), atol=0.05)

@@ -18,7 +18,8 @@ from recombine.core.errors import InputError
 from recombine.core.holdouts import HOLDOUTS, Holdout
 from recombine.core.scenes import Scene
 from recombine.diagnostics.diagnose import diagnose
-from recombine.studies.compare.planning import built_scene, slots_of
+from recombine.studies.compare.planning import built_scene
+from recombine.studies.compare.slots import slots_of
 from recombine.studies.compare.splits import SPLITS
 from recombine.studies.compare.suite import Suite
 

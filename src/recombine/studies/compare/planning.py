@@ -14,11 +14,12 @@ import torch
 from recombine.core.errors import InputError, NotComputable
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import HOLDOUTS
-from recombine.core.scenes import SCENES, Composition, Scene
+from recombine.core.scenes import SCENES, Scene
 from recombine.core.task import Shapes
 from recombine.models.decoders import DECODERS
 from recombine.runs.config import RunConfig
 from recombine.studies.compare.remedy import REMEDIES, Remedy
+from recombine.studies.compare.slots import slots_of
 from recombine.studies.compare.splits import SPLITS
 from recombine.studies.compare.suite import Budget, Suite
 
@@ -181,14 +182,6 @@ def count_parameters(decoder: Mapping[str, Any], shapes: Shapes) -> int:
 def _counted(decoder: str, shapes: Shapes) -> int:
     with torch.random.fork_rng(devices=[]):
         return sum(parameter.numel() for parameter in DECODERS.build(json.loads(decoder), shapes).parameters())
-
-
-def slots_of(scene: Scene) -> list[list[int]] | None:
-    """The factors of each object, if the scene declares that its blocks are objects."""
-    structure = scene.structure
-    if structure is None or structure.composition is Composition.PRODUCT:
-        return None
-    return [[scene.space.axis(name) for name in block] for block in structure.blocks]
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

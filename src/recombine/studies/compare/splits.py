@@ -9,7 +9,9 @@ from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.holdouts import mask
 from recombine.core.scenes import Scene
+from recombine.studies.compare.slots import two_factors
 
+DELTA = 0.2  # half the width of the diagonal support, as a share of the factors' range
 ELEMENT_FACTORS = 3  # with a condition each in the split "element"
 
 
@@ -21,10 +23,17 @@ def upper_half(space: FactorSpace, name: str) -> list[Any]:
 
 
 def _range(scene: Scene) -> dict[str, Any]:
-    """Recombination to range: the upper halves of the first two factors never occur together in training."""
-    first, second = scene.space.names[:2]
-    halves = {name: upper_half(scene.space, name) for name in (first, second)}
+    """Recombination to range: the upper halves of two factors never occur together in training."""
+    halves = {name: upper_half(scene.space, name) for name in two_factors(scene)}
     return {"kind": "cells", "cells": [halves]}
+
+
+def _diagonal(scene: Scene) -> dict[str, Any]:
+    """Diagonal support: two factors are trained on only where their positions are alike (δ = 0.2 of their range)."""
+    names = two_factors(scene)
+    sizes = [scene.space.factors[name].size for name in names]
+    delta = max(1.0, DELTA * (max(sizes) - 1), max(sizes) - min(sizes))  # every value is trained on
+    return {"kind": "diagonal", "held": "rest", "delta": delta, "factors": list(names)}
 
 
 def _element(scene: Scene) -> dict[str, Any]:
@@ -43,7 +52,7 @@ def _data(scene: Scene) -> dict[str, Any]:
 SPLITS: dict[str, Callable[[Scene], dict[str, Any]]] = {
     "random": lambda scene: {"kind": "random", "fraction": 0.3, "seed": 0},
     "comb": lambda scene: {"kind": "comb"},
-    "diagonal": lambda scene: {"kind": "diagonal"},
+    "diagonal": _diagonal,
     "connected": lambda scene: {"kind": "connected"},
     "range": _range,
     # Those below belong to no suite:
