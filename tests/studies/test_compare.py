@@ -73,6 +73,22 @@ def test_blocks_tell_changed_budgets_apart():
     assert all(remedy.control in REMEDIES for remedy in REMEDIES.values() if remedy.control)
 
 
+def test_memory_of_a_step_by_hand():
+    """A linear layer keeps its input, and its mask of positive outputs keeps the output."""
+    shapes = shapes_of(built_scene(SUITES["mini"].scenes["bump"]))
+    decoder = {"kind": "mlp", "depth": 1, "width": 10}
+    codes, pixels, batch = 16, 64, 8
+    weights = codes * 10 + 10 + 10 * pixels + pixels
+    expected = 4 * (4 * weights + batch * (codes + 10))
+    assert planning.step_memory(decoder, shapes, batch) == pytest.approx(expected / 1e6, rel=0.15)
+
+
+def test_coverage_per_value_by_hand():
+    made = built_scene({"kind": "bump", "factors": {"x": 4, "y": 4}})
+    held = HOLDOUTS.build({"kind": "cells", "cells": [{"x": [2, 3], "y": [1, 2, 3]}]}, made.space)
+    assert planning.facts_of(held, made)["value_coverage"] == 0.25  # x = 2 is trained with y = 0 only
+
+
 def test_more_combinations_are_taken_from_the_held_out_cells():
     cnn, more = entries(chosen(suite("mini"), remedies=["cnn", "cnn_more"], scenes=["bump"]))
     plain, fewer = (entry.final(0, 0).task().holdout.ood_mask for entry in (cnn, more))
@@ -244,7 +260,7 @@ def compared(tmp_path_factory):
     first = running.compare(TINY, out, train=train)
     count = len(trained)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "write", lambda *given: [])  # the figures are drawn already
+        patch.setattr(running, "draw", lambda *given: [])  # the figures are drawn already
         again = running.compare(TINY, out, train=train)
     assert len(trained) == count
     assert again.rows == first.rows
@@ -386,7 +402,7 @@ def test_a_model_that_ignores_its_code_counts_as_wrong_everywhere(compared):
 def rows_of(shares):
     common = {"block": "equal budget", "control": None, "status": "done", "seconds": 1.0, "id_error": 0.1}
     common |= {"ood_error": 0.2, "verdict": "composes", "failing": "", "parameters": 1, "steps": 1, "reason": None}
-    common |= {"right_trained": 1.0}
+    common |= {"right_trained": 1.0, "memory_mb": 1.0}
     return [
         {**common, "remedy": remedy, "scene": scene, "split": "random", "seed": seed, "right": share}
         for (remedy, scene, seed), share in shares.items()

@@ -124,19 +124,27 @@ def _workers(engine: str, wanted: int | None) -> int:
 
 def _page(found: Comparison) -> Path | None:
     """Write the interactive page with one seed of each remedy, scene and split."""
+    from recombine.core.files import write_text
     from recombine.report.collect import Table, collect
-    from recombine.report.page import write_report
+    from recombine.report.page import build
     from recombine.studies.compare.tables import shares
 
     if not found.shown:
         return None
     path = found.out / "page.html"
     names = {row["run"]: f"{row['remedy']}, {row['scene']}, {row['split']}" for row in found.rows}
-    collected = collect([f"{names[run]}={found.out / 'runs' / run}" for run in found.shown], runs=found.out / "runs")
-    collected.tables += [Table("share of right unseen cells", shares(found.rows)), Table("ranks", found.ranked)]
-    collected.figures |= {(found.out.name, figure.name): figure.read_bytes() for figure in found.figures}
-    write_report(collected, path, max_mb=PAGE_MB, kernel=False, units=0)
-    return path
+    shown = list(found.shown)
+    while shown:
+        collected = collect([f"{names[run]}={found.out / 'runs' / run}" for run in shown], runs=found.out / "runs")
+        collected.tables += [Table("share of right unseen cells", shares(found.rows)), Table("ranks", found.ranked)]
+        collected.figures |= {(found.out.name, figure.name): figure.read_bytes() for figure in found.figures}
+        page = build(collected, kernel=False, units=0)
+        if page.megabytes <= PAGE_MB:
+            write_text(path, page.html)
+            return path
+        shown = shown[: len(shown) // 2]
+    say(f"Wrote no page, because even one model and the figures exceed {PAGE_MB:g} MB.", err=True)
+    return None
 
 
 def _show_plan(plan: Plan, as_json: bool) -> None:
@@ -147,6 +155,8 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
         return
     for row in plan.left_out:
         say(f"skipped: {row['remedy']} on {row['scene']}, {row['split']}: {row['reason']}")
+    for what, why in plan.failing.items():
+        say(f"raises: {what}: {why}")
     say(
         f"{len(plan.entries)} combinations of remedy, scene and split, {len(plan.left_out)} skipped. {plan.trials} "
         f"trials and {plan.finals} runs, {plan.stored} of them already stored. Training the rest takes about "

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from recombine.core import plugins
 from recombine.core.statistics import median
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
@@ -41,6 +42,9 @@ class Estimator:
         measure: Seconds to spend on measuring each kind of run.
         budget: Seconds for all measurements. Runs that are not measured are assumed to be as fast as measured ones.
         threads: Threads of the process; by default those of the current one.
+
+    Attributes:
+        errors: Errors that plug-ins raised while their runs were measured, by kind of run.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class Estimator:
         self._measure, self._threads = measure, threads
         self._until = time.monotonic() + budget
         self._known: dict[str, Cost] = {}
+        self.errors: dict[str, str] = {}
         for kind, values in _stored(store).items():
             self._known[kind] = Cost(0.0, median(values))
 
@@ -69,12 +74,18 @@ class Estimator:
         return max(sum(each) / workers, max(each)) if each else 0.0
 
     def _of_batch(self, batch: Sequence[RunConfig]) -> float | None:
-        """None if the budget for measurements is used up."""
+        """None if the budget for measurements is used up, or if a plug-in raised an error."""
         alone, together = kind_of(batch[0]), f"{kind_of(batch[0])} × {len(batch)}"
         if alone not in self._known and together not in self._known:
-            if time.monotonic() >= self._until:
+            if time.monotonic() >= self._until or alone in self.errors:
                 return None
-            self._known[together] = measured(batch, self._measure, self._threads)
+            try:
+                self._known[together] = measured(batch, self._measure, self._threads)
+            except Exception as error:
+                if not plugins.in_use():
+                    raise
+                self.errors[alone] = f"{type(error).__name__}: {error}"
+                return None
         cost = self._known[alone] if alone in self._known else self._known[together]
         return len(batch) * cost.fixed + total_steps(batch[0]) * cost.per_step
 

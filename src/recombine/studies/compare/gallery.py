@@ -16,6 +16,7 @@ from recombine.plotting.images import tone_note
 from recombine.plotting.style import GREEN, OUTLINE, new_figure
 from recombine.runs.store import Store
 from recombine.runs.stored import StoredRun
+from recombine.studies.compare.remedy import REMEDIES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,8 +75,13 @@ def _gallery(scene: str, split: str, found: Sequence[tuple[Mapping[str, Any], St
         parts = run.load_diagnosis(partial=True)
         classes = {one["cell"]: one["class"] for one in parts["superposition"].tables["classes"]}
         judged = [classes[cell] == CellClass.RIGHT if cell in classes else None for cell in cells.tolist()]
-        with torch.no_grad():
-            outputs = run.model(run.task.inputs(values)).numpy()
+        try:
+            with torch.no_grad():
+                outputs = run.model(run.task.inputs(values)).numpy()
+        except Exception:
+            if not REMEDIES.is_foreign(REMEDIES[row["remedy"]]):
+                raise
+            continue
         lines.append(Line(row["remedy"], row["right"], outputs, judged))
     return Gallery(scene, split, cells, task.targets(values).numpy(), lines, task.scene.row_0, task.scene.value_range)
 

@@ -6,6 +6,7 @@ unseen cells separates scenes on which such a decoder cannot succeed from those 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from recombine.core.errors import InputError
+from recombine.core.errors import InputError, NotComputable
 from recombine.core.holdouts import HOLDOUTS, Holdout
 from recombine.core.scenes import Scene
 from recombine.diagnostics.diagnose import diagnose
@@ -22,6 +23,8 @@ from recombine.studies.compare.planning import built_scene
 from recombine.studies.compare.slots import slots_of
 from recombine.studies.compare.splits import SPLITS
 from recombine.studies.compare.suite import Suite
+
+MOST_NUMBERS = 2 * 10**8  # numbers in all images of a scene, in double precision; larger scenes have no limit of sums
 
 
 def limits(suite: Suite, facts: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -51,12 +54,14 @@ def limits(suite: Suite, facts: Mapping[tuple[str, str], Mapping[str, Any]]) -> 
 
 def _of_sums(scene: Scene, holdout: Holdout) -> dict[str, float | None]:
     """Share of correct unseen cells of the best sum, and its OOD error over the variance of the targets."""
+    if len(scene.space) * math.prod(scene.output_shape) > MOST_NUMBERS:
+        return {"sum_right": None, "sum_ood_error": None}
     slots = slots_of(scene) or [[axis] for axis in range(len(scene.space.shape))]
     try:
         verdict = diagnose(
             best_sum(scene, holdout, slots), scene.space, "labels", holdout, target=scene, parts=("superposition",)
         ).verdict
-    except InputError:  # for example, no image differs from the others
+    except (InputError, NotComputable):  # for example, no image differs from the others
         return {"sum_right": None, "sum_ood_error": None}
     return {"sum_right": verdict.right, "sum_ood_error": verdict.ood_error}
 

@@ -13,7 +13,7 @@ import torch
 
 from recombine.core.errors import InputError, NotComputable
 from recombine.core.factors import FactorSpace
-from recombine.core.holdouts import HOLDOUTS
+from recombine.core.holdouts import HOLDOUTS, Holdout
 from recombine.core.scenes import SCENES, Scene
 from recombine.core.task import Shapes
 from recombine.models.decoders import DECODERS
@@ -46,6 +46,7 @@ class Entry:
         status: Why it is not used: its requirements are not met, or its code raised. None if it is used.
         reason: The explanation; empty if it is used.
         parameters: Number of parameters of its decoder.
+        memory: Megabytes of a training step, see `step_memory`.
     """
 
     remedy: Remedy
@@ -55,6 +56,7 @@ class Entry:
     status: Status | None = None
     reason: str = ""
     parameters: int = 0
+    memory: float = 0.0
     base: Mapping[str, Any] | None = None
 
     def final(self, trial: int, seed: int) -> RunConfig:
@@ -89,15 +91,16 @@ def _entry(remedy: Remedy, scene: str, split: str, suite: Suite) -> Entry:
         trial = merged(trial, remedy.trial)
         trials = tuple(RunConfig.from_dict(merged(trial, settings)) for settings in remedy.trials)
         parameters = count_parameters(decoder, shapes_of(made))
-        entry = Entry(remedy, scene, split, trials, parameters=parameters, base=base)
+        memory = step_memory(decoder, shapes_of(made), suite.budget.batch)
+        entry = Entry(remedy, scene, split, trials, parameters=parameters, memory=memory, base=base)
         entry.final(0, 0).check()
         return entry
     except (InputError, NotComputable) as error:
         return Entry(remedy, scene, split, status=Status.LEFT_OUT, reason=str(error))
     except Exception as error:
-        if remedy.name not in REMEDIES.origin:
+        if not REMEDIES.is_foreign(remedy):
             raise
-        told = f"{type(error).__name__}: {error}"  # an error in a plug-in affects only its own combinations
+        told = f"{type(error).__name__}: {error}"
         return Entry(remedy, scene, split, status=Status.FAILED, reason=told)
 
 
@@ -184,6 +187,35 @@ def _counted(decoder: str, shapes: Shapes) -> int:
         return sum(parameter.numel() for parameter in DECODERS.build(json.loads(decoder), shapes).parameters())
 
 
+def step_memory(decoder: Mapping[str, Any], shapes: Shapes, batch: int) -> float:
+    """Megabytes of a training step in single precision, without temporary tensors and loss terms.
+
+    The sum of weights, gradients, two moments of the optimizer, and everything that the forward pass keeps for the
+    backward pass.
+    """
+    return _step_memory(json.dumps(decoder, sort_keys=True), shapes, batch)
+
+
+@functools.cache
+def _step_memory(decoder: str, shapes: Shapes, batch: int) -> float:
+    with torch.random.fork_rng(devices=[]):
+        model = DECODERS.build(json.loads(decoder), shapes)
+    weights = {parameter.data_ptr(): parameter.numel() for parameter in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    codes = torch.zeros(batch, shapes.code_size)
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        outputs = model(codes)  # must stay alive, or addresses would be used twice
+    activations = sum(size for place, size in kept.items() if place not in weights)
+    assert outputs.shape[0] == batch
+    return (4 * 4 * sum(weights.values()) + activations) / 1e6
+
+
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Merge nested settings; later ones override earlier ones."""
     result = dict(base)
@@ -193,20 +225,34 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
+def facts_of(holdout: Holdout, scene: Scene) -> dict[str, Any]:
+    """Held-out share, coverage per value, covered order and pixel coverage of a hold-out.
+
+    The coverage per value is the smallest share of the existing combinations of a single value that are trained on.
+    """
+    holdout = holdout if scene.available is None else holdout.within(scene.available)
+    trained, there = holdout.id_mask, holdout.id_mask | holdout.ood_mask
+    shares = []
+    for axis in range(trained.ndim):
+        others = tuple(other for other in range(trained.ndim) if other != axis)
+        counted = there.sum(axis=others)
+        shares.append((trained.sum(axis=others)[counted > 0] / counted[counted > 0]).min())
+    return {
+        "held_out": holdout.n_ood / (holdout.n_ood + holdout.n_id),
+        "value_coverage": float(min(shares)),
+        "covered_order": holdout.covered_order(),
+        "pixel_coverage": holdout.pixel_coverage(scene),
+    }
+
+
 def split_facts(suite: Suite) -> dict[tuple[str, str], dict[str, Any]]:
-    """Held-out share, covered order and pixel coverage of every scene and split; empty if the split does not fit."""
+    """The facts of every scene and split; empty if the split does not fit."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for name, given in suite.scenes.items():
         scene = built_scene(given)
         for split in suite.splits:
             try:
-                holdout = HOLDOUTS.build(SPLITS[split](scene), scene.space)
-                holdout = holdout if scene.available is None else holdout.within(scene.available)
-                found[name, split] = {
-                    "held_out": holdout.n_ood / (holdout.n_ood + holdout.n_id),
-                    "covered_order": holdout.covered_order(),
-                    "pixel_coverage": holdout.pixel_coverage(scene),
-                }
+                found[name, split] = facts_of(HOLDOUTS.build(SPLITS[split](scene), scene.space), scene)
             except InputError:
                 found[name, split] = {}
     return found

@@ -22,6 +22,9 @@ NOT_MINI = ("small", "full")  # suites of most built-in remedies
 RATES: tuple[Mapping[str, Any], ...] = tuple({"training": {"learning_rate": rate}} for rate in (1e-3, 3e-3, 1e-2))
 
 
+BUDGET = {"steps", "epochs", "batch", "examples"}  # training settings that change what a remedy is trained on
+
+
 class Block(StrEnum):
     """Rows are only comparable within a block."""
 
@@ -83,10 +86,29 @@ class Remedy:
     def block(self) -> Block:
         """The block of the table that the remedy belongs to."""
         equal = self.width is not None and self.parameters == self.steps == 1 and not (self.extra or self.released)
-        return Block.EQUAL if equal else Block.OWN
+        return Block.EQUAL if equal and not self._own_budget() else Block.OWN
+
+    def _own_budget(self) -> bool:
+        """Whether the settings themselves change steps, batch, examples or the decoder of a trial."""
+        trained = [self.training, *(trial.get("training", {}) for trial in self.trials)]
+        return any(BUDGET & set(settings) for settings in trained) or any(set(t) - {"training"} for t in self.trials)
 
 
-REMEDIES = Catalogue[Remedy]("remedy", "recombine.studies.compare.remedies")
+class Remedies(Catalogue[Remedy]):
+    """Remedies by name."""
+
+    def add(self, name: str, member: Remedy) -> Remedy:
+        """Add a remedy under its own name."""
+        if member.name != name:
+            raise InputError(f"Remedy {member.name!r} must be added under its own name. Got {name!r}.", "remedies")
+        return super().add(name, member)
+
+    def is_foreign(self, remedy: Remedy) -> bool:
+        """Whether a plug-in added the remedy, so that an error in it must not affect other remedies."""
+        return remedy.name in self.origin
+
+
+REMEDIES = Remedies("remedy", "recombine.studies.compare.remedies")
 
 
 def add_in_order(first: int, remedies: Sequence[Remedy]) -> None:

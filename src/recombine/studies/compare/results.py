@@ -19,13 +19,13 @@ from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.runs.stored import StoredRun
 from recombine.scoring.intervals import bootstrap_interval
-from recombine.studies.compare.planning import Entry, Status
-from recombine.studies.compare.remedy import Block
+from recombine.studies.compare.planning import Entry, Status, facts_of
+from recombine.studies.compare.remedy import REMEDIES, Block
 
 COLUMNS = (
     "remedy", "block", "control", "scene", "split", "seed", "status", "reason", "right", "right_low", "right_high",
     "right_trained", "verdict", "failing", "id_error", "ood_error", "id_mse", "ood_mse", "parameters", "steps", "batch",
-    "pictures", "seconds", "trial", "held_out", "covered_order", "pixel_coverage", "run",
+    "memory_mb", "pictures", "seconds", "trial", "held_out", "value_coverage", "covered_order", "pixel_coverage", "run",
 )  # fmt: skip
 
 
@@ -47,7 +47,14 @@ def inner_error(store: Store, trial: RunConfig, outer: Mapping[str, Any]) -> flo
 def best_trial(store: Store, entry: Entry) -> int:
     """The trial with the lowest inner error; the first trial if all failed."""
     assert entry.base is not None
-    errors = [inner_error(store, trial, entry.base["holdout"]) for trial in entry.trials]
+    outer, errors = entry.base["holdout"], []
+    for trial in entry.trials:
+        try:
+            errors.append(inner_error(store, trial, outer))
+        except Exception:
+            if not REMEDIES.is_foreign(entry.remedy):
+                raise
+            errors.append(math.inf)
     return int(np.argmin(errors))
 
 
@@ -68,12 +75,21 @@ def row_of(
     if entry.status is not None or trial is None:
         return row | {"status": str(entry.status), "reason": entry.reason}
     config = entry.final(trial, seed)
-    row |= {"run": config.hash, "trial": trial, "parameters": entry.parameters, "batch": config.training["batch"]}
+    row |= {"run": config.hash, "trial": trial, "parameters": entry.parameters, "memory_mb": entry.memory}
+    row |= {"batch": config.training["batch"]}
     row |= {"steps": config.training["steps"], "status": str(Status.FAILED)}
-    run = store.load(config.hash) if store.is_finished(config) else None
-    judged = None if run is None else _judged(run) or _constant(run)
+    run, judged, why = None, None, failures.get(config.hash, "The run or its diagnosis is missing.")
+    try:
+        run = store.load(config.hash) if store.is_finished(config) else None
+        judged = None if run is None else _judged(run) or _constant(run)
+    except Exception as error:
+        if not REMEDIES.is_foreign(entry.remedy):
+            raise
+        why = f"{type(error).__name__}: {error}"
     if run is None or judged is None:
-        return row | {"reason": failures.get(config.hash, "The run or its diagnosis is missing.")}
+        return row | {"reason": why}
+    if entry.remedy.released:  # its split is another one
+        row |= facts_of(run.holdout, run.task.scene)
     summary = run.summary
     return row | {
         "status": str(Status.DONE),
@@ -81,7 +97,6 @@ def row_of(
         "id_mse": summary.get("id_mse"),
         "ood_mse": summary.get("ood_mse"),
         "pictures": int(run.holdout.id_mask.sum()),
-        "held_out": run.holdout.n_ood / (run.holdout.n_ood + run.holdout.n_id),
         "seconds": run.facts["seconds"],
     }
 

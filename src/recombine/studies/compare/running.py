@@ -1,6 +1,6 @@
 """Runs a comparison: trials, selection of settings, the reported runs, and all results derived from them.
 
-    DIR/compare.json          suite, budget, selected settings, what is left out and why
+    DIR/compare.json          suite, budget, selected settings, what is left out and why, and why runs failed
     DIR/rows.csv              one row per remedy, scene, split and seed
     DIR/summary.csv, DIR/ranks.csv, DIR/table.tex
     DIR/published.csv         published claims, tested on the rows
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from recombine.core.tables import to_csv
 from recombine.diagnostics.request import DiagnosisRequest
 from recombine.plotting.writing import write_figure
 from recombine.runs.config import RunConfig
-from recombine.runs.estimate import Estimator
+from recombine.runs.estimate import Estimator, kind_of
 from recombine.runs.store import Store
 from recombine.studies.compare import figures, gallery, tables
 from recombine.studies.compare.limits import limits
@@ -41,7 +41,7 @@ FORMAT = "recombine-compare-1"
 REQUEST = DiagnosisRequest(parts=("superposition",))
 PAGE_REQUEST = DiagnosisRequest(parts=("outputs", "superposition"))
 DPI = 120
-PAGE_BYTES = 30_000_000  # of outputs on a page, one byte per number before compression
+PAGE_BYTES = 25_000_000  # of outputs on a page, one byte per number before encoding
 # (configurations, store, diagnosis request) → why runs failed, by id
 Train = Callable[[Sequence[RunConfig], Store, DiagnosisRequest | None], dict[str, str]]
 
@@ -57,6 +57,7 @@ class Plan:
         alone: Estimated time to train the rest in one process.
         seconds: Estimated time on the given number of workers; not less than that of the longest job.
         workers: Number of jobs at a time.
+        failing: Errors of remedies that raised while their steps were measured.
     """
 
     entries: list[Entry]
@@ -66,6 +67,7 @@ class Plan:
     alone: float
     seconds: float
     workers: int
+    failing: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def speedup(self) -> float:
@@ -90,6 +92,7 @@ class Plan:
             "estimated_seconds_alone": round(self.alone, 1),
             "speedup": round(self.speedup, 1),
             "left_out": self.left_out,
+            "failing": dict(self.failing),
         }
 
 
@@ -120,6 +123,7 @@ class Comparison:
 def plan(suite: Suite, out: Path, *, workers: int, budget: float = 60.0) -> Plan:
     """Plan a comparison. Writes nothing. Measures steps of each kind of run for up to `budget` seconds in total."""
     store, found = Store(Path(out) / "runs"), entries(suite)
+    store.check_place()
     used = [entry for entry in found if entry.status is None]
     trials = [config for entry in used for config in entry.trials]
     finals = [
@@ -129,7 +133,12 @@ def plan(suite: Suite, out: Path, *, workers: int, budget: float = 60.0) -> Plan
     estimator, jobs = Estimator(store, measure=0.05, budget=budget, threads=1), batches(left)
     alone, seconds = (estimator.on_workers(jobs, number) for number in (1, workers))
     stored = len(set(trials) | set(finals)) - len(left)
-    return Plan(found, len(trials), len(finals), stored, alone, seconds, workers)
+    failing = {}
+    for entry in used:
+        for config in (entry.trials[0], entry.final(0, 0)):
+            if (error := estimator.errors.get(kind_of(config))) is not None:
+                failing[f"{entry.remedy.name} on {entry.scene}, {entry.split}"] = error
+    return Plan(found, len(trials), len(finals), stored, alone, seconds, workers, failing)
 
 
 def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None] = lambda text: None) -> Comparison:
@@ -138,7 +147,10 @@ def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None]
     inside(out, "figures")  # raises before the training if it is a link
     found = entries(suite)
     used = [entry for entry in found if entry.status is None]
-    say(f"{len(used)} of {len(found)} combinations of remedy, scene and split are compared; the others are skipped.")
+    say(f"{len(used)} of {len(found)} combinations of remedy, scene and split are compared.")
+    for entry in found:
+        if entry.status is not None:
+            say(f"skipped: {entry.remedy.name} on {entry.scene}, {entry.split}: {entry.reason}")
     failed = train([config for entry in used for config in entry.trials], store, None)
     best = {id(entry): best_trial(store, entry) for entry in used}
     finals = [entry.final(best[id(entry)], seed) for entry in used for seed in range(suite.seeds)]
@@ -154,7 +166,9 @@ def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None]
     failed = {run: why for run, why in failed.items() if run not in judged}
     failed |= {f"{e.remedy.name} on {e.scene}, {e.split}": e.reason for e in found if e.status is Status.FAILED}
     ranked = ranks(rows)
-    drawn = write(store, out, suite, found, rows, ranked, limits(suite, facts))
+    write_tables(out, suite, found, best, rows, ranked, failed)
+    write_text(out / "limits.csv", table(limits(suite, facts)))
+    drawn = draw(store, out, rows, ranked)
     shown = shown_on_page(suite, rows)
     say(f"Storing the outputs of {len(shown)} runs for the page.")
     train([config for config in finals if config.hash in shown], store, PAGE_REQUEST)
@@ -178,24 +192,43 @@ def shown_on_page(suite: Suite, rows: Sequence[Mapping[str, Any]], most: int = P
     return shown
 
 
-def write(
-    store: Store,
+def write_tables(
     out: Path,
     suite: Suite,
     found: Sequence[Entry],
+    best: Mapping[int, int],
     rows: list[dict[str, Any]],
     ranked: list[dict[str, Any]],
-    limited: list[dict[str, Any]],
-) -> list[Path]:
-    """Write tables and figures, and the data behind them. Returns the PNG files."""
+    failed: Mapping[str, str],
+) -> None:
+    """Write all tables but the limits, and what the comparison consists of.
+
+    Args:
+        best: Maps ids of entries to the selected trials.
+        failed: Why runs failed.
+    """
     left_out = [[e.remedy.name, e.scene, e.split, e.reason] for e in found if e.status is not None]
-    about = {"suite": suite.name, "scenes": dict(suite.scenes), "splits": list(suite.splits), "seeds": suite.seeds}
-    write_json(out / "compare.json", {"format": FORMAT, **about, "budget": asdict(suite.budget), "left_out": left_out})
+    selected = [[e.remedy.name, e.scene, e.split, dict(e.remedy.trials[best[id(e)]])] for e in found if id(e) in best]
+    about = {
+        "format": FORMAT, "suite": suite.name, "scenes": dict(suite.scenes), "splits": list(suite.splits),
+        "seeds": suite.seeds, "budget": asdict(suite.budget), "selected": selected, "left_out": left_out,
+        "failed": dict(failed),
+    }  # fmt: skip
+    write_json(out / "compare.json", about)
     write_text(out / "rows.csv", to_csv(rows, list(COLUMNS)))
-    derived = {"summary": tables.summary(rows), "ranks": ranked, "published": outcomes(rows), "limits": limited}
+    derived = {"summary": tables.summary(rows), "ranks": ranked, "published": outcomes(rows)}
     for name, content in derived.items():
-        write_text(out / f"{name}.csv", to_csv(content, list(content[0]) if content else []))
+        write_text(out / f"{name}.csv", table(content))
     write_text(out / "table.tex", tables.latex(rows))
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """CSV with the columns of the first row; empty without rows."""
+    return to_csv([dict(row) for row in rows], list(rows[0]) if rows else [])
+
+
+def draw(store: Store, out: Path, rows: list[dict[str, Any]], ranked: list[dict[str, Any]]) -> list[Path]:
+    """Draw all figures. Returns the PNG files."""
     drawn = {
         "heat_map": figures.heat_map(rows),
         "errors": figures.errors(rows),

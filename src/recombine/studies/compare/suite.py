@@ -143,9 +143,9 @@ def chosen(
     selected = {name: whole.scenes[_known(name, whole.scenes, "scene")] for name in wanted}
     return replace(
         whole,
-        chosen=tuple(remedies) or whole.chosen,
+        chosen=tuple(dict.fromkeys(remedies)) or whole.chosen,
         scenes={**selected, **own},
-        splits=tuple(_known(name, SPLITS, "split") for name in splits or whole.splits),
+        splits=tuple(dict.fromkeys(_known(name, SPLITS, "split") for name in splits or whole.splits)),
         seeds=whole.seeds if seeds is None else _checked(seeds),
     )
 

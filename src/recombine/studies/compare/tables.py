@@ -61,7 +61,8 @@ def summary(rows: Rows) -> list[dict[str, Any]]:
             "split": key[2], "seeds": sum(row["status"] == Status.DONE for row in group),
             **{column: values.get(key) for column, values in found.items()},
             "verdicts": _counts(row["verdict"] for row in group), "failing": _counts(row["failing"] for row in group),
-            "parameters": group[0]["parameters"], "steps": group[0]["steps"], "reason": group[0]["reason"],
+            "parameters": group[0]["parameters"], "memory_mb": group[0]["memory_mb"],
+            "steps": group[0]["steps"], "reason": group[0]["reason"],
         }
         for key, group in groups.items()
     ]  # fmt: skip
