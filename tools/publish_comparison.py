@@ -26,10 +26,10 @@ FIGURES = {
     "ranks": "Mean rank of every remedy with its 95 % interval over seeds",
 }
 LIMITS = (
-    "Covered order is the largest number of factors whose combinations of values all occur in training. Coverage per "
-    "value is the smallest share of a value's combinations that are trained on. Pixel coverage is the share of the energy "
-    "of unseen images in pixels that some training image lights. The last column is the share of correct unseen cells of "
-    "the least-squares sum over factors or objects, the limit of additive decoders."
+    "Covered order is the largest number of factors whose combinations of values all occur in training. Coverage "
+    "per value is the smallest share of a value's combinations that are trained on. Pixel coverage is the share "
+    "of the energy of unseen images in pixels that some training image lights. The last column is the share of "
+    "correct unseen cells of the least-squares sum over factors or objects, the limit of additive decoders."
 )
 PUBLISHED = (
     "Each claim is about the mean share of correct unseen cells of a remedy, or about the difference to its control, "

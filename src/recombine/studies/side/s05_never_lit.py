@@ -6,7 +6,7 @@ held-out cells that are scattered over the plane, so that every pixel is lit in 
 to compose. The additional failure with the centre held out has two causes that this study cannot separate: pixels that
 were never lit, and a larger distance to trained pairs.
 
-The questions and statistics are those of docs/statistics.md, written down before the runs. Decides no claim.
+The questions and statistics are those of docs/statistics-side.md, written down before the runs. Decides no claim.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """S6, a side result: do stripes make the penalties of the factor-rendered decoder unnecessary?
 
 It compares R7's four variants with and without all stripes in the training data, at the same number of epochs. The
-questions and statistics are those of docs/statistics.md, written down before the runs. Decides no claim.
+questions and statistics are those of docs/statistics-side.md, written down before the runs. Decides no claim.
 """
 
 from __future__ import annotations
