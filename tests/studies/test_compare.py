@@ -60,6 +60,13 @@ def test_equal_budgets_are_equal_within_a_tenth(scene):
         assert sum(p.numel() for p in model.parameters()) == pytest.approx(goal, rel=0.1), name
 
 
+def test_networks_are_as_deep_as_the_image_requires():
+    square = {"kind": "square", "rows": 64, "columns": 64, "factors": {"x": 8, "y": 8}}
+    small, large = (sized(REMEDIES["cnn"], built_scene(given), Budget(100_000, 4, 4, 2))
+                    for given in (SUITES["small"].scenes["bump"], square))  # fmt: skip
+    assert (small["depth"], large["depth"]) == (3, 4)
+
+
 def test_a_budget_that_no_width_meets_is_refused():
     made = built_scene(SUITES["small"].scenes["shapes"])
     with pytest.raises(InputError, match="No width"):

@@ -38,6 +38,10 @@ CASES = {
     "balls, occlusion": ({"kind": "balls", "occlusion": True}, BALLS),
     "sprites": ({"kind": "sprites", "diameter": 5.0}, {"x1": X, "y1": Y, "x2": X, "y2": Y, "hue2": HUE}),
     "sprites, shapes": ({"kind": "sprites"}, {"x1": X, "shape1": 2, "x2": X, "shape2": 3}),
+    "digits": (
+        {"kind": "rotated_digit", "digits": [3, 4]},
+        {"angle": {"kind": "cyclic", "size": 6, "low": 7.0, "step": 60.0}, "digit": 2},
+    ),
     "arrow": (
         {"kind": "arrow"},
         {"angle": {"kind": "cyclic", "size": 8, "low": 0.0, "step": 45.0}, "x": X, "hue": HUE},
@@ -132,6 +136,35 @@ def test_an_occluding_scene_shows_the_last_object_of_a_pixel(name):
     inside = -torch.nn.functional.max_pool2d(-(covering.double()), 3, 1, 1) > 0
     assert (inside & (first != nothing)).any()  # some object is hidden
     assert torch.equal(torch.where(inside, whole, 0), torch.where(inside, last, 0))
+
+
+def test_an_object_hides_the_background_as_a_whole():
+    scene = build(*CASES["concepts"])
+    assert structure_of(scene).blocks[0] == ("background",)
+    images = by_block(scene).unflatten(-1, (3, -1))  # (background, object, channel, pixel)
+    ground = images[:, :, :, 0][:, :1]  # the corner that no object covers, for any object
+    shown = (images[0] - images[1]).abs().amax(1) / (ground[0] - ground[1]).abs().amax()  # 1 where it is seen
+    covered, seen = shown < 1e-9, shown > 1 - 1e-9
+    assert covered.any(-1).all()
+    assert seen.any(-1).all()
+    assert (~covered & ~seen).double().mean() < 0.2  # edges
+    assert torch.allclose(images[0].movedim(1, -1)[covered], images[1].movedim(1, -1)[covered])
+    for behind, colour in zip(images, ground[:, 0]):
+        assert torch.allclose(behind.movedim(1, -1)[seen], colour.expand(int(seen.sum()), -1))
+
+
+def test_a_turned_digit_is_neither_a_sum_nor_a_product():
+    images = by_block(build(*CASES["digits"]))
+    assert structure_of(build(*CASES["digits"])).composition is Composition.OTHER
+    assert mixed_differences(images) > 0.1
+    assert largest_rank(images, 0) > 1
+    assert (
+        SCENES.build(
+            {"kind": "rotated_digit"},
+            FactorSpace.from_config({"angle": {"kind": "cyclic", "size": 6, "low": 7.0, "step": 60.0}}),
+        ).structure
+        is None
+    )
 
 
 @cases

@@ -16,6 +16,7 @@ from recombine.core.errors import InputError
 from recombine.core.factors import FactorSpace
 from recombine.core.scenes.mnist import CLASSES, SIDE, packaged_digits
 from recombine.core.scenes.scene import SCENES, Scene
+from recombine.core.scenes.structure import Composition, Structure
 
 ANGLE, DIGIT = "angle", "digit"
 Digit = Annotated[int, Field(ge=0, lt=CLASSES)]
@@ -79,6 +80,13 @@ class RotatedDigit(Scene):
         self.output_shape = (SIDE, SIDE)
         pixels = packaged_digits()[digits] if images is None else torch.stack([unpacked(text) for text in images])
         self._digits = pixels.flatten(1).double() / 255
+
+    @property
+    def structure(self) -> Structure | None:
+        """The angle turns the digit, which is neither a sum nor a product of pixels."""
+        if DIGIT not in self.space.names:
+            return None
+        return Structure(Composition.OTHER, tuple((name,) for name in self.space.names))
 
     def __call__(
         self, values: Real[Tensor, "*shape factor"], present: Bool[Tensor, "*shape factor"] | None = None

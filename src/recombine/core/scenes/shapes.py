@@ -90,20 +90,18 @@ class Shapes(DrawnScene):
 
     @property
     def structure(self) -> Structure | None:
-        """Colour gain × coverage, on a ground; with a factor `background`, coverage hides it. A square without factors
-        `shape` and `size` is a product of x and y too."""
+        """Colour gain × coverage, on a ground. A square without factors `shape` and `size` is a product of x and y too.
+        With a factor `background`, the object as a whole hides it."""
         names = self.space.names
+        if BACKGROUND in names:  # background · (1 − coverage) + colour · coverage
+            whole = tuple(self.object.factors)
+            return Structure(Composition.OCCLUDING, ((BACKGROUND,), whole), 2) if whole else None
         outline = [name for name in self.object.factors if name not in ("colour", "hue")]
         split = self.object.shapes == ["square"] and "size" not in names
         blocks = [(name,) for name in outline] if split else [tuple(outline)] if outline else []
         blocks += [(name,) for name in ("colour", "hue") if name in names]
-        if BACKGROUND in names:
-            blocks = [(BACKGROUND,), *blocks]
         if len(blocks) < 2:
             return None
-        if BACKGROUND in names:  # background · (1 − coverage) + colour · coverage
-            coupled = len(outline) > 0
-            return Structure(Composition.OCCLUDING, tuple(blocks), 2 if coupled else None)
         return Structure(Composition.PRODUCT, tuple(blocks), 1 if not any(self.ground) else 2)
 
     def _draw(self, values: Tensor, present: Tensor | None) -> Tensor:

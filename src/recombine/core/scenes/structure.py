@@ -16,6 +16,7 @@ class Composition(StrEnum):
     ADDITIVE = "additive"  # ground[p] + Σ_b f_b(z_b)[p]
     PRODUCT = "product"  # ground[p] + Π_b f_b(z_b)[p]
     OCCLUDING = "occluding"  # f_b(z_b)[p] of the last block that covers p, ground[p] where none does
+    OTHER = "other"  # none of these, as when one factor moves or turns what another draws
 
 
 @dataclass(frozen=True)

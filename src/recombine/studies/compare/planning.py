@@ -24,6 +24,7 @@ from recombine.studies.compare.splits import SPLITS
 from recombine.studies.compare.suite import Budget, Suite
 
 WIDEST = 4096
+MOST_DEEPER = 3  # layers that a decoder gets in addition for large images
 INNER_SEED = 1  # seed of the inner hold-out of trials
 RELEASED_SEED = 2  # seed of the held-out cells that a remedy also trains on
 
@@ -144,10 +145,10 @@ def sized(remedy: Remedy, scene: Scene, budget: Budget) -> dict[str, Any]:
     Raises:
         InputError: If no width meets the budget within the tolerance.
     """
-    decoder = {**remedy.decoder, **_told(remedy, scene)}
+    goal, shapes = remedy.parameters * budget.parameters, shapes_of(scene)
+    decoder = _deep_enough({**remedy.decoder, **_told(remedy, scene)}, shapes)
     if remedy.width is None:
         return decoder
-    goal, shapes = remedy.parameters * budget.parameters, shapes_of(scene)
 
     def parameters(units: int) -> int:
         return count_parameters({**decoder, str(remedy.width): units * remedy.multiple}, shapes)
@@ -166,6 +167,19 @@ def sized(remedy: Remedy, scene: Scene, budget: Budget) -> dict[str, Any]:
             "parameters",
         )
     return {**decoder, remedy.width: best * remedy.multiple}
+
+
+def _deep_enough(decoder: dict[str, Any], shapes: Shapes) -> dict[str, Any]:
+    """The decoder with the smallest depth that can draw the image, if it has a depth and its own does not suffice."""
+    if "depth" not in decoder:
+        return decoder
+    for depth in range(decoder["depth"], decoder["depth"] + MOST_DEEPER + 1):
+        try:
+            count_parameters({**decoder, "depth": depth}, shapes)
+        except InputError:
+            continue
+        return {**decoder, "depth": depth}
+    return decoder  # the error is raised where the decoder is built
 
 
 def _told(remedy: Remedy, scene: Scene) -> dict[str, Any]:

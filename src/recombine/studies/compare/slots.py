@@ -8,7 +8,7 @@ from recombine.core.scenes import Composition, Scene
 def slots_of(scene: Scene) -> list[list[int]] | None:
     """The factors of each object, if the scene declares that its blocks are objects."""
     structure = scene.structure
-    if structure is None or structure.composition is Composition.PRODUCT:
+    if structure is None or structure.composition not in (Composition.ADDITIVE, Composition.OCCLUDING):
         return None
     return [[scene.space.axis(name) for name in block] for block in structure.blocks]
 
