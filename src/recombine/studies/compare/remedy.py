@@ -19,7 +19,7 @@ from recombine.core.errors import InputError
 
 TRIALS = 3  # number of settings tried for every remedy
 NOT_MINI = ("small", "full")  # suites of most built-in remedies
-RATES: tuple[Mapping[str, Any], ...] = tuple({"training": {"learning_rate": rate}} for rate in (1e-3, 3e-3, 1e-2))
+RATES: tuple[Mapping[str, Any], ...] = tuple({"training": {"learning_rate": rate}} for rate in (3e-3, 1e-2, 3e-2))
 
 
 BUDGET = {"steps", "epochs", "batch", "examples"}  # training settings that change what a remedy is trained on
@@ -118,8 +118,8 @@ def add_in_order(first: int, remedies: Sequence[Remedy]) -> None:
 
 
 def with_weights(term: str, weight: float) -> tuple[Mapping[str, Any], ...]:
-    """Trials of a penalty: two weights at the middle learning rate, and the smaller weight at a lower rate."""
+    """Trials of a penalty: two weights at the middle learning rate, and the smaller weight at a higher rate."""
     return tuple(
         {"training": {"learning_rate": rate, "terms": {term: {"weight": w}}}}
-        for rate, w in ((1e-3, weight), (3e-3, weight), (3e-3, 10 * weight))
+        for rate, w in ((1e-2, weight), (3e-2, weight), (1e-2, 10 * weight))
     )
