@@ -176,10 +176,13 @@ def _widths(folder: Path) -> list[str]:
     apart = [row for row in rows if row["same_side"] != "True"]
     told = []
     for part in dict.fromkeys(row["part"] for row in apart):
-        same = [row for row in apart if row["part"] == part]
+        same = [row for row in rows if row["part"] == part]
         narrow, wide = (f"{median(float(r[f'value_{name}']) for r in same):.3g}" for name in ("narrow", "wide"))
-        seeds = f"seed {same[0]['seed']}" if len(same) == 1 else f"median of {len(same)} seeds"
-        told.append(f"{part}, {seeds}: {narrow} at width {same[0]['narrow']}, {wide} at width {same[0]['wide']}")
+        differ = sum(row["part"] == part for row in apart)
+        told.append(
+            f"{part} with {differ} of {len(same)} seeds (median of all: {narrow} at width {same[0]['narrow']}, {wide} "
+            f"at width {same[0]['wide']})"
+        )
     rest = f" The others: {'; '.join(told)}." if apart else ""
     return [
         "## Widths",

@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from tools.publish_results import overview, page, publish, write_overview
+from tools.publish_results import check_alike, overview, page, publish, write_overview
 
+from recombine.core.errors import StoreError
 from recombine.studies.framework.output import FORMAT
 
 CALL = {
@@ -65,7 +66,22 @@ def test_widths_that_disagree_are_named(tmp_path):
     )
     text = page(folder)
     assert "Of 2 numbers of claims, 1 lie" in text
-    assert "C6.ramp, seed 100: 0.4 at width 32, 0.02 at width 64" in text
+    assert "C6.ramp with 1 of 1 seeds (median of all: 0.4 at width 32, 0.02 at width 64)" in text
+
+
+def test_rows_of_other_statistics_or_training_code_are_not_mixed(tmp_path):
+    class Rows:
+        def __init__(self, root, made):
+            self.root, self.made = root, made
+
+        def made_by(self, key):
+            return self.made[key]
+
+    new = Rows("new", {"landscapes": (2, "a"), "layers": (2, "a")})
+    check_alike(new, ["landscapes"], Rows("old", {"layers": (2, "a")}), ["layers"])
+    for other in ((1, "a"), (2, "b")):
+        with pytest.raises(StoreError, match="cannot stand side by side"):
+            check_alike(new, ["landscapes"], Rows("old", {"layers": other}), ["layers"])
 
 
 def test_profiles_stand_side_by_side(tmp_path):

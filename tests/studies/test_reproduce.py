@@ -153,6 +153,22 @@ def test_damaged_runs_are_trained_again(key, out, tmp_path, undrawn):
     assert "is damaged" not in call(key, out=mine).output
 
 
+def test_a_missing_run_is_named_and_trained_again(out, tmp_path, undrawn):
+    key = "code_widths"
+    call(key, out=out)
+    mine = tmp_path / "out"
+    shutil.copytree(out, mine, ignore=shutil.ignore_patterns("figures"))
+    rows = (mine / "tables" / f"{key}-scores.csv").read_bytes()
+    gone = sorted(json.loads((mine / "tables" / f"{key}.json").read_text())["runs"])[0]
+    shutil.rmtree(mine / "runs" / gone)
+    done = call(key, "--json", out=mine)
+    assert done.exit_code == 0, done.output
+    assert f"missing: runs {gone}." in done.stderr
+    assert (mine / "runs" / gone / "run.json").is_file()
+    assert (mine / "tables" / f"{key}-scores.csv").read_bytes() == rows
+    assert "Training again" not in call(key, out=mine).output
+
+
 @pytest.mark.parametrize(
     ("key", "name"),
     [("S3", "tables/code_widths.json"), ("S3", "figures/code_widths.json"), ("R1", "claims.json")],

@@ -75,6 +75,37 @@ def test_differing_verdicts_are_noticed():
             check_alike({"a": [1.0, 2, None]}, other)
 
 
+@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda folder: folder.name)
+def test_tests_and_their_correction_are_those_of_scipy_and_statsmodels(folder):
+    from scipy import stats
+    from statsmodels.stats.multitest import multipletests
+
+    checked = 0
+    for claim in json.loads((folder / "claims.json").read_text()):
+        for decides in (True, False):
+            family = [part for part in claim["parts"] if part["decides"] == decides]
+            if not family or any(part["test"] == "fit" or part["reason"] for part in family):
+                continue
+            raw = {"p_for": [], "p_against": []}
+            for part in family:
+                values, sides = list(part["effects"].values()), ("greater", "less")
+                if part["test"] == "mean":
+                    tests = [stats.ttest_1samp(values, part["threshold"], alternative=side) for side in sides]
+                else:
+                    apart = [value for value in values if value != part["threshold"]]
+                    above = sum(value > part["threshold"] for value in apart)
+                    tests = [stats.binomtest(above, len(apart), alternative=side) for side in sides]
+                greater, less = (float(test.pvalue) for test in tests)
+                claimed, other = (greater, less) if part["direction"] == "above" else (less, greater)
+                raw["p_for"].append(claimed)
+                raw["p_against"].append(other)
+            for side, values in raw.items():
+                corrected = multipletests(values, method="holm")[1]
+                assert [part[side] for part in family] == pytest.approx(corrected, rel=1e-8, abs=1e-12), claim["claim"]
+                checked += len(family)
+    assert checked > 40
+
+
 def test_the_overview_is_that_of_the_published_profiles():
     below = (RESULTS / "README.md").read_text(encoding="utf-8").partition(OVERVIEW)[2]
     assert below == overview(RESULTS)

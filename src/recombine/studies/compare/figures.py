@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Rows = Sequence[Mapping[str, Any]]
+LEAST_ERROR = 1e-8  # of the variance, in plots
 
 
 def heat_map(rows: Rows) -> Figure:
@@ -46,13 +47,20 @@ def heat_map(rows: Rows) -> Figure:
     for i in range(1, len(blocks)):
         if blocks[i] != blocks[i - 1]:
             axes.axhline(i - 0.5, color="white", linewidth=3)
+    scenes = [scene for scene, _ in tasks]
+    for j in range(1, len(scenes)):
+        if scenes[j] != scenes[j - 1]:
+            axes.axvline(j - 0.5, color="white", linewidth=2)
     axes.set_title("Share of correct unseen cells (mean over seeds; – skipped, × failed, ° not learnt)", fontsize=9)
     figure.colorbar(image, ax=axes, fraction=0.03)
     return figure
 
 
 def errors(rows: Rows) -> Figure:
-    """Scatter plot of OOD error against ID error, with one marker per remedy and one panel per split."""
+    """Scatter plot of OOD error against ID error, with one marker per remedy and one panel per split.
+
+    Errors below `LEAST_ERROR` are drawn there.
+    """
     done = [row for row in rows if row["status"] == Status.DONE and row["id_error"] and row["ood_error"]]
     splits = list(dict.fromkeys(row["split"] for row in rows))
     names = list(dict.fromkeys(row["remedy"] for row in rows))
@@ -62,33 +70,57 @@ def errors(rows: Rows) -> Figure:
         for i, name in enumerate(names):
             here = [row for row in done if (row["split"], row["remedy"]) == (split, name)]
             marker, colour = MARKERS[i // len(COLOURS) % len(MARKERS)], COLOURS[i % len(COLOURS)]
-            pairs = [r["id_error"] for r in here], [r["ood_error"] for r in here]
+            pairs = [[max(r[name], LEAST_ERROR) for r in here] for name in ("id_error", "ood_error")]
             axes.plot(*pairs, marker, color=colour, markersize=5, alpha=0.8, label=name)
         if done:
-            ends = [min(r["id_error"] for r in done), max(r["ood_error"] for r in done)]
+            ends = [max(min(r["id_error"] for r in done), LEAST_ERROR), max(r["ood_error"] for r in done)]
             axes.plot(ends, ends, color="0.6", linewidth=0.8)
-        axes.set(xscale="log", yscale="log", title=split, xlabel="ID error / variance")
+        exact = any(min(r["id_error"], r["ood_error"]) < LEAST_ERROR for r in done)
+        note = f"\n(errors below {LEAST_ERROR:.0e} are drawn there)" if exact else ""
+        axes.set(xscale="log", yscale="log", title=split, xlabel=f"ID error / variance{note}")
         _decades(axes, "xy")
     panels[0].set_ylabel("OOD error / variance")
-    panels[-1].legend(fontsize=6, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    panels[-1].legend(fontsize=6, loc="center left", bbox_to_anchor=(1.02, 0.5), ncols=1 + len(names) // 16)
     return figure
 
 
 def cost(rows: Rows) -> Figure:
-    """Scatter plot of the mean share of correct unseen cells against training time, with one point per remedy."""
-    figure = new_figure(6.0, 3.8)
+    """Scatter plot of the mean share of correct unseen cells against training time, with one point per remedy.
+
+    A remedy that is not compared on all scenes and splits has their number in its label.
+    """
+    figure = new_figure(7.0, 4.6)
     axes = figure.subplots()
+    tasks = {(row["scene"], row["split"]) for row in rows}
+    points: list[tuple[float, float, str]] = []
     for i, name in enumerate(dict.fromkeys(row["remedy"] for row in rows)):
         here = [r for r in rows if r["remedy"] == name and r["status"] == Status.DONE and r["right"] is not None]
         if here:
             seconds, share = (float(np.mean([row[column] for row in here])) for column in ("seconds", "right"))
             axes.plot([seconds], [share], MARKERS[i // len(COLOURS) % len(MARKERS)], color=COLOURS[i % len(COLOURS)])
-            axes.annotate(name, (seconds, share), textcoords="offset points", xytext=(5, 3), fontsize=7)
+            count = len({(row["scene"], row["split"]) for row in here})
+            points.append((seconds, share, name if count == len(tasks) else f"{name} ({count} of {len(tasks)})"))
+    for (seconds, share, label), height in zip(points, _apart(points)):
+        axes.annotate(label, (seconds, share), xytext=(1.07 * seconds, height), fontsize=6.5, va="center",
+                      arrowprops={"arrowstyle": "-", "color": "0.7", "linewidth": 0.5})  # fmt: skip
     axes.set(xscale="log", ylim=(-0.05, 1.08), xlabel="training time per run (s, mean)",
              ylabel="share of correct unseen cells (mean)")  # fmt: skip
     axes.margins(x=0.2)
     _decades(axes, "x")
     return figure
+
+
+def _apart(points: Sequence[tuple[float, float, str]], gap: float = 0.035, near: float = 1.9) -> list[float]:
+    """Heights of the labels of points (x, y, label), so that labels of points with similar x do not overlap."""
+    heights: dict[int, float] = {}
+    for i in sorted(range(len(points)), key=lambda i: points[i][1]):
+        height = points[i][1]
+        taken = sorted(h for j, h in heights.items() if 1 / near < points[j][0] / points[i][0] < near)
+        for other in taken:
+            if abs(other - height) < gap:
+                height = other + gap
+        heights[i] = height
+    return [heights[i] for i in range(len(points))]
 
 
 def _decades(axes: Any, which: str) -> None:

@@ -155,6 +155,13 @@ class Output:
         except (KeyError, TypeError, ValueError, OverflowError):  # StoreError is a ValueError
             return []
 
+    def runs_of(self, key: str) -> list[str]:
+        """Ids of the runs behind a study's saved rows; none if they cannot be read."""
+        try:
+            return [str(run) for run in read_plain_json(self._sidecar(key))["runs"]]
+        except (KeyError, TypeError, StoreError):
+            return []
+
     def made_by(self, key: str) -> tuple[int, str]:
         """The edition of the statistics and the training code of a study's saved rows."""
         content = read_plain_json(self._sidecar(key))

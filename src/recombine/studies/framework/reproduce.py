@@ -22,6 +22,7 @@ import torch
 import recombine
 from recombine.core.errors import RecombineError, StoreError, TrainingInterrupted
 from recombine.diagnostics.findings import Absence, PartResult
+from recombine.runs.damage import MOST_NAMED
 from recombine.studies.framework import edition_1, edition_2
 from recombine.studies.framework.output import EDITION, Output
 from recombine.studies.framework.preparing import Preparation, Say, SweepOptions, all_configs
@@ -181,6 +182,8 @@ def _rows(
 ) -> tuple[PartResult, dict[str, str]]:
     """A study's rows, and the reasons why runs failed. Saved rows of the same runs are reused."""
     store = output.store
+    for line in _missing(output, study):
+        preparation.say(f"  {line}")
     preparation.reopen_damaged(study.configs(profile, seeds))
     runs = Runs(store)
     configs = all_configs(study, profile, seeds, runs)
@@ -192,6 +195,15 @@ def _rows(
     kept = [c for c in all_configs(study, profile, seeds, runs) if c.hash not in runs.failed and store.is_finished(c)]
     output.save(study, study.rows(runs, profile, seeds), output.weights_of(kept), seeds)
     return output.load(study.key), runs.failed
+
+
+def _missing(output: Output, study: Study) -> list[str]:
+    """Lines that name the runs behind saved rows that are no longer in the store."""
+    gone = [run for run in output.runs_of(study.key) if not (output.store.root / run).is_dir()]
+    if not gone:
+        return []
+    more = f" and {len(gone) - MOST_NAMED} more" if len(gone) > MOST_NAMED else ""
+    return [f"Training again, because they are missing: runs {', '.join(gone[:MOST_NAMED])}{more}."]
 
 
 def reasons(missing: Mapping[str, Absence]) -> dict[str, str]:

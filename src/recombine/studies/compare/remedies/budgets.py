@@ -7,7 +7,10 @@ DECAY = {"optimizer": {"weight_decay": 0.1}}
 STRIPES = {"examples": {"single_factor": {}}}
 MIXUP = {"examples": {"mixup": {}}}
 LOW_RANK = {"terms": {"entropy": {"weight": 1e-4}, "variance": {"weight": 1e-5}}}
-COMPOSED_RATES = [{"training": {"learning_rate": rate}} for rate in (5e-3, 1e-2, 2e-2)]
+COMPOSED_TRIALS = [
+    {"training": {"learning_rate": rate}, "decoder": {"blend": blend}}
+    for rate, blend in ((1e-2, "add"), (2e-2, "add"), (1e-2, "over"))
+]
 FEWER_CELLS = {"decoder": {"allow_undetermined": True}}  # a trial holds out more cells, and may leave values apart
 
 add_in_order(40, [
@@ -21,7 +24,7 @@ add_in_order(40, [
     Remedy("cp_free", {"kind": "cp", "rank": 2, "maps": "free"}, "CP", width=None, control="cp_shared",
            suites=NOT_MINI),
     Remedy("composed", {"kind": "composed"}, "recombine", width=None, counted=True, training={"kind": "composed"},
-           trials=COMPOSED_RATES, trial=FEWER_CELLS, control="cnn", suites=NOT_MINI),
+           trials=COMPOSED_TRIALS, trial=FEWER_CELLS, control="cnn", suites=NOT_MINI),
     Remedy("rendered", {"kind": "rendered"}, "Liang et al. 2025", width=None, training=LOW_RANK, control="cnn",
            suites=NOT_MINI),
 ])  # fmt: skip
