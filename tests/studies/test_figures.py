@@ -83,7 +83,8 @@ def test_an_interval_that_is_open_ends_in_an_arrow():
     assert max(closed) == 200
     assert opened == [500]
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert {"∝ N³", "∝ N", "bumps only (3 seeds)"} < set(labels)
+    assert "bumps only (3 seeds)" in labels
+    assert [text.get_text() for text in ax.texts] == ["∝ N³"]
 
 
 def test_contours_are_labelled_on_axes_to_scale():
@@ -95,7 +96,7 @@ def test_contours_are_labelled_on_axes_to_scale():
     unseen = figure.axes[1]
     assert list(unseen.get_xticks()) == [16, 20, 28]
     assert unseen.texts  # the contours' labels
-    assert [ax.get_ylabel() for ax in figure.axes[3:]] == list(contour.PANELS.values())
+    assert [ax.get_title() for ax in figure.axes[:3]] == list(contour.PANELS.values())
 
 
 def test_coinciding_points_of_the_ablation_are_counted():

@@ -56,18 +56,18 @@ def plot(part: PartResult) -> dict[str, Figure]:
 
 
 def _blocks(part: PartResult, codes: list[str]) -> Figure:
-    """OOD × ID cosine similarity per code, and K_bin."""
+    """OOD × ID pixel overlap per code, and K_bin."""
     from recombine.plotting.style import new_figure
 
     figure = new_figure(3.6 * (len(codes) + 1), 3.0)
     axes = figure.subplots(1, len(codes) + 1)
     for ax, code in zip(axes, codes):
         n_id = part.facts["n_id"][code]
-        block = part.arrays[f"gram/{code}/cosine"][n_id:, :n_id].astype(np.float32)
+        block = part.arrays[f"gram/{code}/overlap"][n_id:, :n_id].astype(np.float32)
         picture = ax.imshow(block, cmap="magma", interpolation="antialiased", aspect="auto", vmin=0,
                             vmax=float(np.nanquantile(block, 0.99)))  # fmt: skip
-        figure.colorbar(picture, ax=ax, shrink=0.8).set_label("cosine, clipped at its 99 % quantile", fontsize=SMALL)
-        ax.set_title(f"{CODE_LABELS[code]}, cosine\n{_agreed(part, code, 'cosine')}", fontsize=9)
+        figure.colorbar(picture, ax=ax, shrink=0.8).set_label("overlap, clipped at its 99 % quantile", fontsize=SMALL)
+        ax.set_title(f"{CODE_LABELS[code]}, pixel overlap\n{_agreed(part, code, 'overlap')}", fontsize=9)
     code = codes[0]
     n_id, cells = part.facts["n_id"][code], torch.from_numpy(part.arrays[f"cells/{code}"])
     space = task_of(part.facts["configs"][code]).space

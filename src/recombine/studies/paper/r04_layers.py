@@ -98,8 +98,7 @@ def _panels(part: PartResult, columns: dict[str, str], title: str, least: float 
             cut |= least is not None and lowest < least
         line[0].set_ylabel(CODE_LABELS[code], fontsize=9)
     if least is not None:
-        bottom, top = axes[0, 0].get_ylim()
-        axes[0, 0].set_ylim(max(bottom, least - 0.05), max(top, 1.03))
+        axes[0, 0].set_ylim(max(axes[0, 0].get_ylim()[0], least - 0.05), 1.05)  # R² is at most 1
     axes[0, 0].legend(frameon=False, fontsize=7, loc="lower left")
     figure.suptitle(title + (f"; clipped below {least:g}" if cut else ""), fontsize=10)
     return figure

@@ -63,7 +63,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
     if not configs:
         return {}
     lines = {CODE_LABELS[code]: by_layer(part, f"volume/{code}/") for code in part.facts["configs"]}
-    title = f"log₁₀ dv by layer, CNN of depth {part.facts['depth']}, one seed; hold-out in red"
+    title = f"log₁₀ dv by layer (derivatives), CNN of depth {part.facts['depth']}, one seed; hold-out in red"
     maps = volume_maps(lines, lambda label: task_of(configs[label]).holdout, title)
     return {"R06_volume": maps, "R06_estimators": _estimators(part)}
 
@@ -81,10 +81,13 @@ def _estimators(part: PartResult) -> Figure:
                 inside, outside = ([r[f"distortion_{split}_median"] for r in chosen] for split in ("ood", "id"))
                 ax.plot(outside, inside, marker, color=colour, ms=4, alpha=0.7, label=f"{label}, width {width}")
         ax.axline((0.1, 0.1), (1, 1), color="0.6", lw=0.8, zorder=0)
-        ax.set(xscale="log", yscale="log", title=CODE_LABELS[code], xlabel="trained cells")
-    figure.axes[0].set_ylabel("held-out cells")
+        ax.set(xscale="log", yscale="log", title=CODE_LABELS[code], xlabel="trained cells (decades)")
+    figure.axes[0].set_ylabel("held-out cells (decades)")
     figure.axes[1].legend(frameon=False, fontsize=7, loc="lower left")
-    figure.suptitle("Median |log₁₀ dv − log₁₀ dv of the true images|, one mark per network", fontsize=10)
+    figure.suptitle(
+        "Distortion: median |log₁₀ dv − log₁₀ dv of the true images|. One mark per network; the line is equality",
+        fontsize=10,
+    )
     return figure
 
 

@@ -272,7 +272,7 @@ def _curves(part: PartResult) -> Figure:
     for (column, label), colour, marker in zip(lines.items(), COLOURS, "os^"):
         over_seeds(ax, ordered, "bumps", column, colour=colour, marker=marker, label=label)
     ax.axhline(float(np.mean([row["baseline"] for row in ordered])), color="0.5", lw=0.9, ls="--",
-               label="bump with the sum of stripes")  # fmt: skip
+               label="cosine of the bump with the sum of stripes")  # fmt: skip
     ax.set_xscale("symlog", linthresh=10)
     ticks = sorted({row["bumps"] for row in ordered})
     ax.set_xticks(ticks, [str(m) for m in ticks], fontsize=7)

@@ -215,15 +215,21 @@ def _thresholds(part: PartResult) -> Figure:
             up = np.stack([0 * highs, highs - middles])[:, opened]
             ax.errorbar(sides[opened], middles[opened], yerr=up, lolims=True, fmt="none", color=colour, capsize=4,
                         label=f"{label}: not reached by some seeds at the arrow's tip")  # fmt: skip
-        for power, style in ((3, ":"), (1, "--")):
-            ax.plot(sides, middles[0] * (sides / sides[0]) ** power, color="0.6", linestyle=style, linewidth=0.9)
-    ax.plot([], [], color="0.6", linestyle=":", label="∝ N³")
-    ax.plot([], [], color="0.6", linestyle="--", label="∝ N")
+        power = 1 if KINDS[kind] else 3  # the paper's
+        line = middles[0] * (sides / sides[0]) ** power
+        ax.plot(sides, line, color=colour, linestyle=":", linewidth=0.9)
+        ax.annotate(f"∝ N{'³' * (power == 3)}", (sides[-1], line[-1]), xytext=(4, 0), textcoords="offset points",
+                    color=colour, fontsize=8, va="center", annotation_clip=False)  # fmt: skip
     ax.set_xscale("log")
     ax.set_yscale("log")
     ticks = sorted({row["side"] for row in part.rows})
+    ax.set_xlim(right=1.25 * ticks[-1])  # leaves space for the labels of lines
     ax.set_xticks(ticks, [str(side) for side in ticks])
     ax.set_xticks([], minor=True)
+    low, high = ax.get_ylim()
+    counts = [m * 10**e for e in range(5) for m in (1, 2, 3, 6) if low <= m * 10**e <= high]
+    ax.set_yticks(counts, [str(count) for count in counts])
+    ax.set_yticks([], minor=True)
     ax.set_xlabel("N")
     ax.set_ylabel(f"examples for OOD localization ≥ {part.facts['level']:g}\n(median, 95 % interval)", fontsize=9)
     figure.legend(loc="outside lower center", fontsize=7)

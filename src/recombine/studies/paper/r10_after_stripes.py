@@ -101,7 +101,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
         "R10_volume": volume_maps(
             {_label(part, data): by_layer(part, f"volume/{data}/") for data in shown},
             lambda _: holdout,
-            "log₁₀ dv by layer and training data, one seed; hold-out in red",
+            "log₁₀ dv by layer (derivatives) and training data, one seed; hold-out in red",
         ),
         "R10_first_layer": _first_layer(part, shown),
         "R15_indices": _indices(part),

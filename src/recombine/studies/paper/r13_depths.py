@@ -140,7 +140,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
                 figures[f"R14_volume_{decoder}_{code}"] = volume_maps(
                     {f"depth {d}": by_layer(part, f"volume/{decoder}/{code}/{d}/") for d in depths},
                     lambda _, key=f"{decoder}/{code}/{depths[0]}": task_of(part.facts["configs"][key]).holdout,
-                    f"log₁₀ dv by layer, {name}s with the {CODE_LABELS[code]}, one seed; hold-out in red",
+                    f"log₁₀ dv by layer (derivatives), {name}s with the {CODE_LABELS[code]}, one seed; hold-out in red",
                 )
         figures[f"R14_layers_{decoder}"] = _curves(part, decoder)
     return figures

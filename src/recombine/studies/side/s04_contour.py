@@ -118,7 +118,7 @@ def plot(part: PartResult) -> dict[str, Figure]:
         ax.set_yticks(shares, [f"{share:g}" for share in shares])
         ax.set_xlabel("image side N")
         ax.set_title(label, fontsize=10)
-        figure.colorbar(picture, ax=ax, label=label)
+        figure.colorbar(picture, ax=ax)
     figure.axes[0].set_ylabel("held-out share p of the side")
     figure.supxlabel(
         f"CNN of depth {part.facts['depth']}, width {part.facts['width']}, bump code, centred square of ⌊pN⌋ values "
