@@ -9,6 +9,8 @@ from recombine.core.errors import InputError
 from recombine.models.composed.codes import between
 from recombine.models.composed.roles import Does, roles_of
 from recombine.models.decoders import Composed, FactorComposer
+from recombine.training import settle as settled
+from recombine.training.exact_fit import ExactFit
 from recombine.training.settle import settle
 
 SIDE = 8
@@ -221,8 +223,8 @@ def test_the_recipe_settles_on_trained_examples_only(monkeypatch):
     assert not (inputs[:, None] == held[None]).all(-1).any()
 
 
-def test_terms_that_cover_each_other_are_put_in_order():
-    """Two opaque squares on one line. Training has put the front one behind."""
+def squares() -> tuple[FactorComposer, torch.Tensor, torch.Tensor]:
+    """Two opaque squares on one line: a composer that draws them, and all indices and images."""
     torch.manual_seed(0)
     composer = FactorComposer((4, 4), (3, 12, 12), terms=2, blend="over")
     with torch.no_grad():
@@ -236,7 +238,40 @@ def test_terms_that_cover_each_other_are_put_in_order():
         composer.drawing.sub_(composer.identity)
         composer.colours.copy_(torch.tensor([[0.0, -0.8, -0.8], [-0.8, 0.0, -0.8]]))
     indices = torch.cartesian_prod(torch.arange(4), torch.arange(4))
-    images = composer(indices).detach()
+    return composer, indices, composer(indices).detach().round(decimals=3)
+
+
+def test_terms_that_cover_each_other_are_put_in_order():
+    """Training has put the square in front behind the other."""
+    composer, indices, images = squares()
     composer.fit_background(images)
     composer.reorder([1, 0])
     assert settle(composer, indices, images).after < 1e-5 * images.var()
+
+
+def test_a_background_that_no_trained_image_shows_is_not_fitted():
+    """One of the squares covers some pixels in all trained images. What training puts there is not kept."""
+    composer, indices, images = squares()
+    seen = (indices == 0).any(1)
+    composer.fit_background(images[seen])
+    always = (images[seen] != 0).any(1).all(0)
+    assert always.sum() == 9
+    with torch.no_grad():
+        composer.background[:, always] = 0.7
+    assert settle(composer, indices[seen], images[seen]).after < 1e-5 * images.var()
+    assert (composer(indices[~seen]) - images[~seen]).square().mean() < 1e-5 * images.var()
+
+
+def test_hidden_pixels_of_the_background_are_reset_and_others_fitted():
+    composer, indices, images = squares()
+    composer.fit_background(images)
+    seen = (indices == 0).any(1)
+    fit = ExactFit(indices[seen], images[seen], float(composer.energy), 50, 1e-16)
+    shown = composer.background_shown(composer.weights(indices[seen]))[0]
+    assert (shown < 1e-6).sum() == 9
+    with torch.no_grad():
+        composer.background.fill_(0.1)
+    free = {own: torch.zeros_like(own) for own in composer.parameters()}
+    settled._with_hidden_background(settled._Candidate(composer, fit.error(composer), (), free), fit)
+    assert (composer.background[:, shown < 0.5] == 0).all()
+    assert composer.background[:, shown > 0.5].abs().max() < 1e-3

@@ -37,6 +37,7 @@ LEVELS = (0.5, EXPLAINED)  # shares of the changes that a role must explain; the
 EXACT = 1e-4  # error, in units of the images' energy, below which roles are taken to be the right ones
 TURNS = 10  # at most, of aligning all values and fitting again
 BRIEF = 30  # iterations of such a fit
+SHOWN = 0.5  # share that the background must have in a pixel of some image to be fitted there
 ROUNDS = 3  # of correcting shifts and fitting again
 DARK = (3e-3, 1e-9)  # shares of the brightest pixel of a drawing below which a pixel is dark
 WORTHWHILE = 0.9  # share of the error that a round leaves at most, if another one follows
@@ -168,7 +169,7 @@ def _simplest(model: nn.Module, fit: ExactFit) -> _Candidate:
         best = min(best, own, key=_error)
         if best.error <= EXACT:
             break
-    return best
+    return _with_hidden_background(best, fit)
 
 
 def _simplified(model: nn.Module, roles: list[Roles], fit: ExactFit) -> _Candidate:
@@ -275,6 +276,33 @@ def _with_fractions(candidate: _Candidate, fit: ExactFit) -> _Candidate:
         if error > EXACT:
             break
     return replace(candidate, error=error)
+
+
+def _with_hidden_background(candidate: _Candidate, fit: ExactFit) -> _Candidate:
+    """A candidate whose background keeps its first estimate at pixels that no trained image shows.
+
+    What is fitted there only cancels errors of the terms in front of it, and appears in unseen images. The candidate is
+    returned as it was if its fit becomes worse."""
+    model, before, own = candidate.model, candidate.error, candidate.free
+    if not own or any(composer.blend == "add" for composer in composers_of(model)):
+        return candidate
+    saved, error = copy.deepcopy(model.state_dict()), before
+    for _ in range(ROUNDS):
+        hidden = False
+        for composer in composers_of(model):
+            with torch.no_grad():
+                shown = composer.background_shown(composer.weights(fit.inputs)) > SHOWN
+                fixed = torch.where(shown, composer.background, composer.start / composer.contrast)
+                hidden |= bool((fixed != composer.background).any())
+                composer.background.copy_(fixed)
+            own = {**own, composer.background: shown.to(composer.background)}
+        if not hidden:
+            break
+        error = fit(model, own)
+    if error * WORTHWHILE <= max(before, fit.tolerance):
+        return replace(candidate, error=error, free=own)
+    model.load_state_dict(saved)
+    return candidate
 
 
 def _warped(model: nn.Module, fit: ExactFit, before: float, best: _Candidate) -> _Candidate:

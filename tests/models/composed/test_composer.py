@@ -227,3 +227,21 @@ def test_gains_alone_are_refused_where_images_differ_in_more_than_gains():
 def test_bad_input_is_named(build, message):
     with pytest.raises(InputError, match=message):
         build()
+
+
+@pytest.mark.parametrize("blend", ["add", "over"])
+def test_what_lies_behind_an_object_that_never_leaves(blend):
+    """In the middle, the median is the object. Opaque objects hide what lies behind them."""
+    images = torch.full((5, 1, 4, 4), 0.25)
+    images[:, :, 1:3, 1:3] = 0.5
+    for i in range(4):
+        images[i, :, 1 + i // 2, 1 + i % 2] = 1
+    composer = FactorComposer((5,), (1, 4, 4), images=images, blend=blend)
+    middle = composer.start[0, 1:3, 1:3]
+    assert (middle == (0.25 if blend == "over" else 0.5)).all()
+    images[:, 0, 0] = torch.linspace(0, 1, 4)  # the still pixels have several colours
+    composer = FactorComposer((5,), (1, 4, 4), images=images, blend=blend)
+    assert (composer.start == images.median(0).values).all()
+    images += torch.rand(5, 1, 4, 4)  # no pixel is still
+    composer = FactorComposer((5,), (1, 4, 4), images=images, blend=blend)
+    assert (composer.start == images.median(0).values).all()

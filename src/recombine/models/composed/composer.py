@@ -167,7 +167,8 @@ class FactorComposer(nn.Module):
         """Estimate the background, the contrast and the energy from training images, and start at that background.
 
         The background starts at the median of each pixel, which is exact if every pixel is background most of the time.
-        Pass training images only, never held-out ones.
+        Behind terms that cover each other it starts at the colour of all pixels that never change, if they have the
+        same. Pass training images only, never held-out ones.
         """
         if tuple(images.shape[1:]) != self.image_shape or not len(images):
             expected = ", ".join(map(str, self.image_shape))
@@ -179,7 +180,7 @@ class FactorComposer(nn.Module):
         images = images.detach().to(self.start).reshape(len(images), *self.start.shape)
         if self.operators == ("gain",):
             _check_tints(images, self.terms)
-        self.start.copy_(images.median(0).values)
+        self.start.copy_(_behind(images) if self.blend == "over" else images.median(0).values)
         apart = images - self.start
         energy = apart.square().mean()
         if not energy > 0:
@@ -293,6 +294,13 @@ class FactorComposer(nn.Module):
             image = image + opacity[:, term].unsqueeze(1) * (colours[:, term, :, None, None] - image)
         return image
 
+    def background_shown(self, weights: Sequence[Float[Tensor, "batch _value"]]) -> Float[Tensor, "channel row column"]:
+        """The largest share that the background has in each pixel of any image; ones if terms add up."""
+        if self.blend == "add":
+            return torch.ones_like(self.background)
+        _, opacity = self._parts(weights)
+        return (1 - opacity).prod(1).amax(0).expand_as(self.background)
+
     def _parts(
         self, weights: Sequence[Float[Tensor, "batch _value"]]
     ) -> tuple[Float[Tensor, "#batch term channel"], Float[Tensor, "#batch term row column"]]:
@@ -354,6 +362,16 @@ class FactorComposer(nn.Module):
         """Images of indices or codes, see `weights`."""
         image = self.contrast * self.blended(self.weights(given))
         return image.squeeze(1) if len(self.image_shape) == 2 else image
+
+
+def _behind(images: Float[Tensor, "image channel row column"]) -> Float[Tensor, "channel row column"]:
+    """The background of opaque objects: the one colour of all pixels that never change, or the median of each pixel.
+
+    At a pixel that some object always covers, the median is an object."""
+    median = images.median(0).values
+    still = median[:, (images == images[:1]).all(0).all(0)]
+    flat = still.numel() > 0 and bool((still == still[:, :1]).all())
+    return still[:, :1, None].expand_as(median) if flat else median
 
 
 def _differentiated(weights: Float[Tensor, "batch _value"]) -> bool:
