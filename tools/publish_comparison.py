@@ -29,7 +29,8 @@ LIMITS = (
     "Covered order is the largest number of factors whose combinations of values all occur in training. Coverage "
     "per value is the smallest share of a value's combinations that are trained on. Pixel coverage is the share "
     "of the energy of unseen images in pixels that some training image lights. The last column is the share of "
-    "correct unseen cells of the least-squares sum over factors or objects, the limit of additive decoders."
+    "correct unseen cells of the least-squares sum over factors or objects, fitted to the trained images. No sum fits "
+    "them better; one that fits them worse can have more correct cells."
 )
 PUBLISHED = (
     "Each claim is about the mean share of correct unseen cells of a remedy, or about the difference to its control, "

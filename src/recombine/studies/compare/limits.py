@@ -1,7 +1,7 @@
 """What a sum over factors can reach at best on each scene and split, computed from the data without training.
 
-The least-squares fit Σ_k f_k(z_k) on the trained images is the limit of every additive decoder. Its share of correct
-unseen cells separates scenes on which such a decoder cannot succeed from those on which it does not.
+No additive decoder fits the trained images better than the least-squares sum Σ_k f_k(z_k). Its share of correct unseen
+cells tells scenes on which such a decoder cannot succeed from those on which it does not.
 """
 
 from __future__ import annotations
