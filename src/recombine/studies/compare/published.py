@@ -150,7 +150,7 @@ def stratified_test(groups: Sequence[Sequence[float]], threshold: float) -> Test
     """
     from scipy.stats import t
 
-    estimate = float(np.mean([np.mean(group) for group in groups]))
+    estimate = float(np.mean([float(np.mean(group)) for group in groups]))
     if min(map(len, groups)) < 2:
         return Tested(estimate, math.nan, math.nan, 1.0, 1.0)
     variances = [float(np.var(group, ddof=1)) / len(group) for group in groups]
