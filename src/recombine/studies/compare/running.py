@@ -166,7 +166,7 @@ def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None]
     failed = {run: why for run, why in failed.items() if run not in judged}
     failed |= {f"{e.remedy.name} on {e.scene}, {e.split}": e.reason for e in found if e.status is Status.FAILED}
     ranked = ranks(rows)
-    write_tables(out, suite, found, best, rows, ranked, failed)
+    write_tables(out, suite, found, best, rows, ranked=ranked, failed=failed)
     write_text(out / "limits.csv", table(limits(suite, facts)))
     drawn = draw(store, out, rows, ranked)
     shown = shown_on_page(suite, rows)
@@ -198,6 +198,7 @@ def write_tables(
     found: Sequence[Entry],
     best: Mapping[int, int],
     rows: list[dict[str, Any]],
+    *,
     ranked: list[dict[str, Any]],
     failed: Mapping[str, str],
 ) -> None:

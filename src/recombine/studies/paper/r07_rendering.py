@@ -6,7 +6,6 @@ It compares four variants: no penalty, entropy, variance, and both (Liang et al.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -41,7 +40,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
 STYLES = {"none": (BLACK, "o"), "entropy": (ORANGE, "s"), "variance": (SKY, "^"), "both": (GREEN, "D")}
 # A one-hot code is only defined on the grid, hence the differences between neighbouring cells.
 REQUEST = DiagnosisRequest(parts=("geometry", "maps"), geometry=(DIFFERENCES,))
-COINCIDING = 0.03  # points of the scatter plot within this many decades count as one
 
 
 @dataclass(frozen=True)
@@ -133,31 +131,19 @@ def _scatter(rows: Sequence[dict[str, Any]], setting: str) -> Figure:
         if not group:
             continue
         label = f"{variant} ({seeds_note(row['seed'] for row in group)})"
-        ax.scatter(*zip(*places), label=label, color=colour, marker=marker, s=28, alpha=0.8)
-        for place, count in _coinciding(places):
-            ax.annotate(f"{count} ×", place, (-6, 0), textcoords="offset points", fontsize=7, ha="right", va="center",
-                        color=colour)  # fmt: skip
+        ax.scatter(
+            *zip(*places), label=label, facecolors="none", edgecolors=colour, marker=marker, s=28, linewidths=1.3
+        )
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ends = [bound(row[key] for row in rows for key in ("id_mse", "ood_mse")) for bound in (min, max)]
-    ax.plot(ends, ends, color="0.6", linewidth=0.8, linestyle="--", label="OOD = ID")
+    ax.axline((1e-6, 1e-6), (1e-3, 1e-3), color="0.6", linewidth=0.8, linestyle="--", label="OOD = ID")
+    for bounds, key in ((ax.set_xlim, "id_mse"), (ax.set_ylim, "ood_mse")):
+        bounds(min(row[key] for row in rows) / 2, max(row[key] for row in rows) * 2)
     ax.set_xlabel("ID mean squared error")
     ax.set_ylabel("OOD mean squared error")
-    ax.set_title(f"factor-rendered decoder, one point per run (n ×: n coinciding points)\n{setting}", fontsize=8)
+    ax.set_title(f"factor-rendered decoder, one point per run\n{setting}", fontsize=8)
     ax.legend(fontsize=8)
     return figure
-
-
-def _coinciding(places: Sequence[tuple[float, float]]) -> list[tuple[tuple[float, float], int]]:
-    """Group points that coincide: one of them with their number."""
-    logs = [(math.log10(x), math.log10(y)) for x, y in places]
-    found, seen = [], set()
-    for i, here in enumerate(logs):
-        close = {j for j, there in enumerate(logs) if max(abs(a - b) for a, b in zip(here, there)) < COINCIDING}
-        if len(close) > 1 and i not in seen:
-            found.append((places[i], len(close)))
-            seen |= close
-    return found
 
 
 def _label(variant: str) -> str:

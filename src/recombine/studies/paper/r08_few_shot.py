@@ -292,28 +292,36 @@ def _longest(part: PartResult) -> Rows:
 
 
 def _over_time(part: PartResult) -> Figure:
-    """Plot both cosines and localization against training length, with one panel per number of bumps."""
+    """Plot localization and both cosines against training length: a thin line per seed and the median over seeds.
+
+    There is a row of panels per number of bumps, because seeds that end in different states would overlap in one panel.
+    """
     from recombine.plotting.style import new_figure
 
     counts = sorted({row["bumps"] for row in part.rows if row["steps"] == part.facts["lengths"][0]})
-    figure = new_figure(2.5 * len(counts) + 0.6, 3.0)
-    axes = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
-    lines = {"ood_localization": "correct place", "composed_median": "cosine with the bump",
+    lines = {"ood_localization": "in the correct place", "composed_median": "cosine with the bump",
              "additive_median": "cosine with the sum of stripes"}  # fmt: skip
-    for ax, bumps in zip(axes, counts):
-        ordered = sorted((row for row in part.rows if row["bumps"] == bumps), key=lambda row: row["steps"])
-        for (column, label), colour, marker in zip(lines.items(), COLOURS, "os^"):
-            over_seeds(ax, ordered, "steps", column, colour=colour, marker=marker, label=label)
-        ax.set_xscale("log")
-        ticks = sorted({row["steps"] for row in ordered})
-        ax.set_xticks(ticks, [str(steps) for steps in ticks], fontsize=7)
-        ax.set_xticks([], minor=True)
-        ax.set_ylim(0, 1.03)
-        ax.set_title(f"{bumps} bumps", fontsize=10)
-        ax.set_xlabel("steps", fontsize=9)
-        tidy(ax)
-    axes[0].set_ylabel(f"unseen pairs, mean and range of {seeds_note(r['seed'] for r in part.rows)}", fontsize=SMALL)
-    axes[0].legend(frameon=False, fontsize=7)
+    figure = new_figure(2.3 * len(lines) + 0.6, 2.1 * len(counts) + 0.5)
+    axes = figure.subplots(len(counts), len(lines), sharex=True, sharey=True, squeeze=False)
+    for panels, bumps in zip(axes, counts):
+        rows = sorted((row for row in part.rows if row["bumps"] == bumps), key=lambda row: row["steps"])
+        ticks = sorted({row["steps"] for row in rows})
+        for ax, column, colour in zip(panels, lines, COLOURS):
+            for seed in sorted({row["seed"] for row in rows}):
+                own = [row for row in rows if row["seed"] == seed]
+                ax.plot([r["steps"] for r in own], [r[column] for r in own], color=colour, lw=0.7, alpha=0.45)
+            medians = [median([row[column] for row in rows if row["steps"] == steps]) for steps in ticks]
+            ax.plot(ticks, medians, color=colour, marker="o", ms=4, lw=1.8)
+            ax.set_xscale("log")
+            ax.set_xticks(ticks, [str(steps) for steps in ticks], fontsize=7)
+            ax.set_xticks([], minor=True)
+            ax.set_ylim(-0.03, 1.03)
+            tidy(ax)
+        panels[0].set_ylabel(f"{bumps} bumps", fontsize=9)
+    for label, top, bottom in zip(lines.values(), axes[0], axes[-1]):
+        top.set_title(label, fontsize=9)
+        bottom.set_xlabel("steps", fontsize=9)
+    figure.supylabel(f"unseen pairs, {seeds_note(r['seed'] for r in part.rows)} and their median", fontsize=SMALL)
     return figure
 
 
