@@ -38,6 +38,8 @@ PUBLISHED = (
     "side of the threshold (level 0.025, Holm's correction over all claims). The interval is the 95 % interval over "
     "seeds, without correction."
 )
+WORDS = ("remedy", "block", "control", "scene", "split", "status", "reason", "verdict", "failing", "run")
+INTEGERS = ("seed", "parameters", "steps", "batch", "pictures", "trial", "covered_order")
 GALLERY = "outputs_{scene}_{split}"
 
 Rows = list[dict[str, str]]
@@ -179,6 +181,20 @@ def _left_out(entries: list[list[str]]) -> list[str]:
         if scene not in group:
             group.append(scene)
     return [f"- `{remedy}` on {', '.join(where)}: {reason}" for (remedy, reason), where in scenes.items()]
+
+
+def typed_rows(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a folder of results, with numbers as numbers and None for missing entries."""
+    found = _table(folder / "rows.csv")
+    return [{column: _value(column, text) for column, text in row.items()} for row in found]
+
+
+def _value(column: str, text: str) -> Any:
+    if text == "":
+        return "" if column == "failing" else None
+    if column in INTEGERS:
+        return int(text)
+    return text if column in WORDS else float(text)
 
 
 def _table(path: Path) -> Rows:

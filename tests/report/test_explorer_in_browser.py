@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from matplotlib import colormaps
 
+from recombine.report.collect import collect
+from recombine.report.page import write_report
 from tests.report.screen import grey, pixels, plane_point, until
 
 CLOSE = 3  # levels of 255 that quantizing may cost
@@ -54,6 +56,24 @@ def test_picking_by_mouse(page, diagnoses):
     page.mouse.up()
     page.mouse.move(5, 5)
     check_pictures(page, diagnoses, 6, 5)
+
+
+def test_a_page_with_a_draw_of_cells_says_what_it_lacks(visit, runs, diagnoses, tmp_path):
+    write_report(collect([f"{name}={run.path}" for name, run in zip(diagnoses, runs)]), tmp_path / "p.html", cells=5)
+    page = visit(tmp_path / "p.html")
+    place = page.locator("#place").inner_text()
+    x, y = (int(number) for number in re.findall(r"\d+", place))
+    check_pictures(page, diagnoses, x, y)
+    marked = [int(mark) for mark in page.locator("circle.memory").evaluate_all("all => all.map(c => c.dataset.cell)")]
+    held = diagnoses["baseline"].held_out
+    assert len(set(marked)) == 5
+    assert held[marked].all()
+    assert "random draw" in page.locator("#marks-note").inner_text()
+    for other in set(np.flatnonzero(held)[:6]) - set(marked):
+        page.mouse.click(*plane_point(page, *divmod(int(other), 7)))
+        assert page.locator("#truth").count() == 0
+        assert page.locator(".gap", has_text="random draw").count() >= 5
+    assert page.locator("#memories", has_text="only some").count() == 1
 
 
 def test_picking_by_keyboard(page, diagnoses):

@@ -17,7 +17,7 @@ from recombine.report.arrays import Blobs
 from recombine.report.claims import claims_json
 from recombine.report.collect import Collected, Model, Table, collect
 from recombine.report.curves import layer_curves, score_scatter, threshold_points
-from recombine.report.explorer import Group, group_json, grouped
+from recombine.report.explorer import Group, drawn, group_json, grouped
 from recombine.report.facts import overrides, train_command
 from recombine.report.labels import LONGEST, distinct_names, groups_of, names_of, under_given_names
 from recombine.report.page import build, check_target, script, write_report
@@ -115,10 +115,32 @@ def test_groups_by_space_holdout_and_truth(runs):
     models = [Model(str(i), d) for i, d in enumerate([other, first, second, other])]
     assert [[m.name for m in g.models] for g in grouped(models)] == [["0", "3"], ["1", "2"]]
     assert grouped(models)[0].truth is None
-    assert grouped(models)[1].start == [3, 3]
+    assert grouped(models)[1].start_among(None) == [3, 3]
     shifted = rc.diagnose(lambda v: v, space, holdout=rc.holdouts.corner(space, 2), parts=["outputs"], progress=False)
     titles = [g["title"] for g in data_of(build(Collected(models=[models[0], Model("c", shifted)])).html)["groups"]]
     assert titles == [f"x 4 × y 4, 4 of 16 combinations held out: {name}" for name in ("0", "c")]
+
+
+def test_a_draw_of_cells_contains_held_out_ones_first(runs):
+    diagnosis = runs[0].diagnosis
+    [group] = grouped([Model("a", diagnosis)])
+    held = diagnosis.held_out
+    for most, trained in ((5, 0), (held.sum(), 0), (held.sum() + 3, 3)):
+        chosen = drawn(group, most)
+        assert chosen is not None
+        assert chosen.sum() == most
+        assert (chosen & ~held).sum() == trained
+        assert np.array_equal(chosen, drawn(group, most))
+        assert chosen[np.ravel_multi_index(group.start_among(chosen), group.space.shape)]
+    assert drawn(group, None) is drawn(group, len(group.space)) is None
+
+
+def test_a_page_with_a_draw_of_cells_is_smaller(runs):
+    collected = Collected(models=[Model("a", runs[0].diagnosis)])
+    whole, part = (build(collected, cells=cells).sizes for cells in (None, 5))
+    sizes = [{block.kind: size for block, size in found.items()} for found in (whole, part)]
+    assert sizes[1]["outputs"] < 0.3 * sizes[0]["outputs"]
+    assert sizes[1]["truth"] < sizes[0]["truth"]
 
 
 def test_curves_have_intervals_over_seeds(store, runs):

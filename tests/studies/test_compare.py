@@ -1,21 +1,26 @@
 """The benchmark: equal budgets, trials on inner cells only, what is left out, rows, ranks, tables and figures."""
 
+import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tools.publish_comparison import FIGURES, page, publish
+from scipy import stats
+from tools.publish_comparison import FIGURES, page, publish, typed_rows
 
 from recombine import sweeps
+from recombine.cli import compare as command
 from recombine.core.errors import InputError
 from recombine.core.holdouts import HOLDOUTS
 from recombine.diagnostics.verdict.kinds import VerdictKind
 from recombine.runs.store import Store
-from recombine.studies.compare import figures, gallery, planning, results, running, tables
+from recombine.studies.compare import figures, gallery, place, planning, results, running, tables
 from recombine.studies.compare.limits import best_sum, limits
 from recombine.studies.compare.own_scenes import own_scenes
 from recombine.studies.compare.planning import built_scene, entries, merged, shapes_of, sized
@@ -25,6 +30,7 @@ from recombine.studies.compare.slots import slots_of, two_factors
 from recombine.studies.compare.splits import SPLITS
 from recombine.studies.compare.suite import SUITES, Budget, chosen, suite
 
+PUBLISHED = [path.parent for path in sorted((Path(__file__).parents[2] / "docs" / "benchmark").glob("*/compare.json"))]
 TINY = replace(
     chosen(suite("mini"), remedies=["mlp", "interaction"], scenes=["bump"]), budget=Budget(5800, 4, 4, 2), seeds=1
 )
@@ -210,6 +216,14 @@ def test_names_of_own_scenes_are_safe(pictures, tmp_path):
         own_scenes([str(tmp_path / "one.yaml")])
     with pytest.raises(InputError, match="nowhere"):
         own_scenes(["nowhere.npz"])
+    with pytest.raises(InputError, match="name of a scene of the suite"):
+        chosen(suite("mini"), scenes=["bump"], own=own_scenes([f"bump={pictures}"]))
+
+
+def test_a_file_describes_nothing_but_the_scene(tmp_path):
+    (tmp_path / "more.yaml").write_text("scene: {kind: bump, factors: {x: 9, y: 6}}\nholdout: {kind: random}\nseed: 3")
+    with pytest.raises(InputError, match=r"`scene` only.*'holdout', 'seed'"):
+        own_scenes([str(tmp_path / "more.yaml")])
 
 
 def test_what_does_not_fit_is_left_out_with_its_reason_and_alone():
@@ -323,13 +337,78 @@ def test_a_gallery_draws_the_same_cells_again_and_at_most_some():
     assert np.array_equal(gallery.drawn(held, 99), np.flatnonzero(held))
 
 
-def test_the_page_shows_whole_tasks_while_they_fit(compared):
-    rows = [{**row, "split": split} for split in ("random", "comb") for row in compared.rows]
-    ids = [row["run"] for row in compared.rows]
-    size = 3 * 64 * 64  # truth and two models of 8 × 8 cells and pixels
-    assert running.shown_on_page(TINY, rows, 2 * size) == 2 * ids
-    assert running.shown_on_page(TINY, rows, 2 * size - 1) == ids
-    assert running.shown_on_page(TINY, rows, 0) == ids
+def test_the_page_shows_all_remedies_and_as_many_cells_as_fit(compared):
+    ids, images = [row["run"] for row in compared.rows], 2 * 64  # two models of 8 × 8 pixels
+    assert running.shown_on_page(TINY, compared.rows) == (ids, 64)
+    assert running.shown_on_page(TINY, compared.rows, 5 * images) == (ids, 5)
+    assert running.shown_on_page(TINY, compared.rows, 5 * images - 1) == (ids, 4)
+    assert running.shown_on_page(TINY, compared.rows, 0) == (ids, 1)
+    later = [{**row, "seed": 1} for row in compared.rows]
+    undiagnosed = [{**row, "id_error": None} for row in compared.rows]
+    assert running.shown_on_page(TINY, later + undiagnosed) == ([], 0)
+
+
+def test_a_page_that_is_too_large_gets_fewer_cells_and_then_fewer_models(compared, monkeypatch):
+    asked = []
+
+    def build(collected, *, cells, **options):
+        asked.append((len(collected.models), cells))
+        return SimpleNamespace(megabytes=99.0 if len(asked) < 6 else 1.0, html="page")
+
+    monkeypatch.setattr("recombine.report.page.build", build)
+    assert command._page(compared) == compared.out / "page.html"
+    assert asked == [(2, 64), (2, 32), (2, 16), (2, 8), (2, 4), (1, 4)]
+
+
+def plan_of(given, out, **changed):
+    place.check(out, replace(given, **changed))
+
+
+def test_a_folder_is_for_one_comparison(compared, tmp_path):
+    """More remedies, splits, scenes and seeds may be added to it. Everything else would lose rows."""
+    main = compared.out / "compare.json"
+    before = main.read_bytes()
+    plan_of(TINY, compared.out, chosen=("mlp", "interaction", "cnn"), seeds=2, splits=("random", "comb"))
+    for changed, name in (
+        ({"chosen": ("mlp",)}, "interaction"),
+        ({"splits": ("comb",)}, "random"),
+        ({"budget": Budget(5800, 5, 4, 2)}, "budget"),
+        ({"name": "small"}, "suite"),
+        ({"scenes": {"bump": {"kind": "bump", "factors": {"x": 9, "y": 9}}}}, "bump"),
+    ):
+        with pytest.raises(InputError, match=f"another comparison.*{name}"):
+            plan_of(TINY, compared.out, **changed)
+    assert main.read_bytes() == before
+    plan_of(TINY, tmp_path / "new", seeds=2)
+    with pytest.raises(InputError, match="2 seeds"):
+        plan_of(TINY, tmp_path / "new")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": "recombine-sweep-1"}'])
+def test_a_folder_with_something_else_is_refused(text, tmp_path):
+    (tmp_path / "compare.json").write_text(text)
+    with pytest.raises(InputError, match=r"compare\.json is not the file of a comparison"):
+        plan_of(TINY, tmp_path)
+    (tmp_path / "compare.json").rename(tmp_path / "notes.txt")
+    with pytest.raises(InputError, match="does not contain a comparison"):
+        plan_of(TINY, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_comparison_of_nothing_is_an_error(tmp_path):
+    shapes = {"shapes": {"kind": "shapes", "factors": {"shape": 4, "x": 9}}}
+    given = replace(TINY, scenes=shapes, chosen=("cnn_stripes",))
+    with pytest.raises(InputError, match=r"Nothing can be compared.*cnn_stripes on shapes"):
+        running.compare(given, tmp_path / "out", train=lambda *more: {})
+    assert not (tmp_path / "out").exists()
+
+
+def test_published_claims_are_not_about_own_scenes():
+    small = suite("small")
+    own = replace(small, scenes={**small.scenes, "mine": {"kind": "bump"}, "bump": {"kind": "bump"}})
+    given = [{"scene": scene} for scene in ("bump", "balls", "mine")]
+    assert running.of_the_suite(small, given[:2]) == given[:2]
+    assert running.of_the_suite(own, given) == [given[1]]
 
 
 def test_a_comparison_is_published_with_a_page(compared, tmp_path):
@@ -376,9 +455,20 @@ def test_terms_of_a_sum_are_objects_with_all_their_factors():
     assert not torch.allclose(best_sum(scene, held, [[0], [1], [2], [3]])(labels), scene(values), atol=0.05)
 
 
-@pytest.mark.parametrize("folder", sorted((Path(__file__).parents[2] / "docs" / "benchmark").glob("*/compare.json")))
+@pytest.mark.parametrize("folder", PUBLISHED)
 def test_the_page_of_a_published_comparison_follows_from_its_files(folder):
-    assert (folder.parent / "README.md").read_text(encoding="utf-8") == page(folder.parent)
+    assert (folder / "README.md").read_text(encoding="utf-8") == page(folder)
+
+
+@pytest.mark.parametrize("folder", PUBLISHED)
+def test_the_tables_of_a_published_comparison_follow_from_its_rows(folder):
+    rows = typed_rows(folder)
+    whole = suite(json.loads((folder / "compare.json").read_text(encoding="utf-8"))["suite"])
+    for name, text in running.derived(whole, rows, ranks(rows)).items():
+        found = re.split(r"([\n,&])", (folder / name).read_text(encoding="utf-8"))
+        for ours, theirs in zip(re.split(r"([\n,&])", text), found, strict=True):
+            if ours != theirs:  # rounding depends on the processor
+                assert float(ours) == pytest.approx(float(theirs), rel=1e-9, abs=1e-12), name
 
 
 def test_trials_are_judged_on_inner_cells_only(compared):
@@ -422,6 +512,17 @@ def test_ranks_share_ties_and_skip_what_is_left_out():
     assert found == {"a": 1.5, "b": (2.5 + 1) / 2, "c": 2.5}
 
 
+def test_intervals_of_ranks_are_students():
+    rows = rows_of({(r, "s", seed): share for r, shares in (("a", (1, 1, 0)), ("b", (0.5, 0, 1)))
+                    for seed, share in enumerate(shares)})  # fmt: skip
+    expected = stats.ttest_1samp([1, 1, 2], 0).confidence_interval(0.95)
+    [first, _] = ranks(rows)
+    assert (first["remedy"], first["seeds"]) == ("a", 3)
+    assert (first["low"], first["high"]) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    [alone] = ranks(rows_of({("a", "s", 0): 1.0}))
+    assert (alone["low"], alone["high"]) == (None, None)
+
+
 def test_tables_and_figures_show_means_and_gaps():
     rows = rows_of({("a_1", "s", 0): 1.0, ("a_1", "s", 1): 0.5, ("b", "t", 0): 0.3})
     text = tables.latex(rows)
@@ -435,7 +536,10 @@ def test_tables_and_figures_show_means_and_gaps():
     assert (first["s, random"], first["t, random"], second["t, random"]) == (0.75, None, 0.3)
     axes = figures.heat_map(rows).axes[0]
     assert {text.get_text() for text in axes.texts} == {"0.75", "–", "0.30"}
-    rows[-1]["verdict"] = "not learnt"
+    rows[-1] |= {"verdict": "not learnt", "block": "own budget"}
+    text = tables.latex(rows)
+    assert r"b & -- & \textbf{0.30}$^\circ$ \\" in text
+    assert r"\multicolumn{3}{l}{\emph{own budget}}" in text
     assert "0.30°" in {text.get_text() for text in figures.heat_map(rows).axes[0].texts}
     figures.errors(rows)
     figures.cost(rows)

@@ -74,7 +74,19 @@ BAD = """
                 raise IndexError("twelve")
             return super().forward(code)
 
-    for name in ("train_raises", "loaded_raises", "gallery_raises"):
+    @rc.decoders.DECODERS.register("gallery_exits")
+    class GalleryExits(Base):
+        '''Ends the process for batches of twelve.'''
+
+        def __init__(self, shapes: Task | Shapes, width: int = 8) -> None:
+            super().__init__(shapes, width)
+
+        def forward(self, code):
+            if len(code) == 12:
+                raise SystemExit(3)
+            return super().forward(code)
+
+    for name in ("train_raises", "loaded_raises", "gallery_raises", "gallery_exits"):
         REMEDIES.add(name, Remedy(name, {"kind": name}, "us"))
 """
 
@@ -92,7 +104,11 @@ def bad(tmp_path, monkeypatch):
 def test_a_plugin_that_raises_loses_its_own_rows_only(bad, tmp_path):
     plugins.use(str(bad))
     wanted = replace(
-        chosen(suite("mini"), remedies=["mlp", "train_raises", "loaded_raises", "gallery_raises"], scenes=["bump"]),
+        chosen(
+            suite("mini"),
+            remedies=["mlp", "train_raises", "loaded_raises", "gallery_raises", "gallery_exits"],
+            scenes=["bump"],
+        ),
         budget=Budget(5800, 4, 4, 2),
     )
 
@@ -102,14 +118,16 @@ def test_a_plugin_that_raises_loses_its_own_rows_only(bad, tmp_path):
 
     found = running.compare(wanted, tmp_path / "out", train=train)
     rows = {row["remedy"]: row for row in found.rows}
-    assert {name for name, row in rows.items() if row["status"] == Status.DONE} == {"mlp", "gallery_raises"}
+    assert {name for name, row in rows.items() if row["status"] == Status.DONE} == {
+        "mlp", "gallery_raises", "gallery_exits"
+    }  # fmt: skip
     assert {rows[name]["status"] for name in ("train_raises", "loaded_raises")} == {Status.FAILED}
     assert "train" in rows["train_raises"]["reason"]
     assert rows["loaded_raises"]["reason"] == "IndexError: loaded"
     about = json.loads((found.out / "compare.json").read_text())
     failed = {row["remedy"] for row in found.rows if row["run"] in about["failed"]}
     assert failed == {"train_raises", "loaded_raises"}
-    assert len(about["selected"]) == 4
+    assert len(about["selected"]) == 5
     assert any(path.name == "outputs_bump_random.png" for path in found.figures)
 
 

@@ -112,4 +112,5 @@ def test_the_ablation_shows_every_run_on_logarithmic_axes():
     assert ax.get_legend().get_texts()[0].get_text() == "entropy (3 seeds)"
     drawn = [tuple(place) for place in ax.collections[0].get_offsets()]
     assert drawn == [(row["id_mse"], row["ood_mse"]) for row in rows]
-    assert ax.get_xlim()[0] < 1e-5 and ax.get_xlim()[1] > 3e-5
+    assert ax.get_xlim()[0] < 1e-5
+    assert ax.get_xlim()[1] > 3e-5

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from recombine.studies.compare.running import Comparison, Plan
 
 PAGE_MB = 50.0
+FEWEST_CELLS = 4  # images per model of a page that would be too large; below that, models are left out
 
 
 def register(app: typer.Typer) -> None:
@@ -133,16 +134,19 @@ def _page(found: Comparison) -> Path | None:
         return None
     path = found.out / "page.html"
     names = {row["run"]: f"{row['remedy']}, {row['scene']}, {row['split']}" for row in found.rows}
-    shown = list(found.shown)
+    shown, cells = list(found.shown), found.cells
     while shown:
         collected = collect([f"{names[run]}={found.out / 'runs' / run}" for run in shown], runs=found.out / "runs")
         collected.tables += [Table("share of right unseen cells", shares(found.rows)), Table("ranks", found.ranked)]
         collected.figures |= {(found.out.name, figure.name): figure.read_bytes() for figure in found.figures}
-        page = build(collected, kernel=False, units=0)
+        page = build(collected, kernel=False, units=0, cells=cells)
         if page.megabytes <= PAGE_MB:
             write_text(path, page.html)
             return path
-        shown = shown[: len(shown) // 2]
+        if cells > FEWEST_CELLS:
+            cells = max(FEWEST_CELLS, cells // 2)
+        else:
+            shown = shown[: len(shown) // 2]
     say(f"Wrote no page, because even one model and the figures exceed {PAGE_MB:g} MB.", err=True)
     return None
 

@@ -78,13 +78,18 @@ class Group:
         said = f"{held} of {len(self.space) - gone} combinations held out" if held else "no hold-out"
         return f"{factors}, {said}" + (f", {gone} unavailable" if gone else "")
 
-    @property
-    def start(self) -> list[int]:
-        """The initially selected cell: the held-out cell closest to the middle of the hold-out, or of the grid."""
+    def start_among(self, chosen: Bool[np.ndarray, " cell"] | None) -> list[int]:
+        """The initially selected cell: the one closest to the middle of the hold-out, or of the grid.
+
+        It is a held-out cell, if there are any, and one of the chosen cells, if not all of them are.
+        """
         places = np.stack(np.unravel_index(np.arange(len(self.space)), self.space.shape), axis=1)
-        places = places[self.held] if self.held.any() else places
-        away = np.square(places - places.mean(0)).sum(1)
-        return places[away.argmin()].tolist()
+        among = self.held if self.held.any() else np.ones(len(self.space), bool)
+        middle = places[among].mean(0)
+        if chosen is not None:
+            among = among & chosen if (among & chosen).any() else chosen
+        places = places[among]
+        return places[np.square(places - middle).sum(1).argmin()].tolist()
 
 
 def _held(diagnosis: Diagnosis) -> Bool[np.ndarray, " cell"]:
@@ -127,13 +132,31 @@ def grouped(models: Sequence[Model]) -> list[Group]:
     return [group for _, found in groups for group in found.values()]
 
 
-def group_json(group: Group, blobs: Blobs, most: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """A group as JSON for the page. `most` maps parts to the maximum number of items in their panel; 0 omits it."""
-    truth, gone = group.truth, ~group.available
+def drawn(group: Group, most: int | None) -> Bool[np.ndarray, " cell"] | None:
+    """True at the cells whose images are stored: a random draw, held-out cells first. None if all of them are."""
+    if most is None or group.available.sum() <= most:
+        return None
+    order = np.random.default_rng(0).permutation(len(group.space))
+    order = order[np.argsort(~group.held[order], kind="stable")]
+    chosen = np.zeros(len(group.space), bool)
+    chosen[order[group.available[order]][:most]] = True
+    return chosen
+
+
+def group_json(
+    group: Group, blobs: Blobs, most: Mapping[str, int] | None = None, cells: int | None = None
+) -> dict[str, Any]:
+    """A group as JSON for the page.
+
+    Args:
+        most: Maps parts to the maximum number of items in their panel; 0 omits it.
+        cells: Maximum number of cells whose images are stored. See `drawn`.
+    """
+    truth, gone, chosen = group.truth, ~group.available, drawn(group, cells)
     split, true_images = (BlockPacker(blobs, Block(kind)) for kind in ("hold-out", "truth"))
     return {
         "title": group.title,
-        "start": group.start,
+        "start": group.start_among(chosen),
         "row_0": group.row_0,
         "tone": asdict(group.tone),
         "factors": [
@@ -142,16 +165,28 @@ def group_json(group: Group, blobs: Blobs, most: Mapping[str, int] | None = None
         ],
         "held": split.add(group.held.astype(float)),
         "gone": split.add(gone.astype(float)) if gone.any() else None,
-        "truth": None if truth is None else true_images.add_pictures(truth),
-        "models": [model_json(model, blobs, most or {}) for model in group.models],
+        "drawn": None if chosen is None else split.add(chosen.astype(float)),
+        "truth": None if truth is None else true_images.add_pictures(_only(truth, chosen)),
+        "models": [model_json(model, blobs, most or {}, chosen) for model in group.models],
     }
 
 
-def model_json(model: Model, blobs: Blobs, most: Mapping[str, int]) -> dict[str, Any]:
+def _only(
+    images: Float[np.ndarray, "cell ..."], chosen: Bool[np.ndarray, " cell"] | None
+) -> Float[np.ndarray, "cell ..."]:
+    """Images with NaN at all cells but the chosen ones. NaN takes nearly no space after compression."""
+    if chosen is None:
+        return images
+    return np.where(chosen.reshape(-1, *[1] * (images.ndim - 1)), images, np.nan)
+
+
+def model_json(
+    model: Model, blobs: Blobs, most: Mapping[str, int], chosen: Bool[np.ndarray, " cell"] | None = None
+) -> dict[str, Any]:
     """A model as JSON for the page. `missing` lists missing results with their reasons."""
     diagnosis, contents, panels = _contents(model, blobs, most)
     maps = BlockPacker(blobs, Block("maps", model.name))
-    outputs = _outputs(model)
+    outputs, pictures = _outputs(model), BlockPacker(blobs, Block("outputs", model.name))
     return {
         "name": model.name,
         "run": None if model.run is None else model.run.id,
@@ -162,7 +197,7 @@ def model_json(model: Model, blobs: Blobs, most: Mapping[str, int]) -> dict[str,
         "maps": layer_maps(diagnosis, contents, maps),
         "tables": part_tables(diagnosis, contents),
         "panels": panels,
-        "output": None if outputs is None else BlockPacker(blobs, Block("outputs", model.name)).add_pictures(outputs),
+        "output": None if outputs is None else pictures.add_pictures(_only(outputs, chosen)),
     }
 
 

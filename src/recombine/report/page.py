@@ -94,6 +94,7 @@ def _built(
     *,
     models: int = MODELS,
     units: int | None = None,
+    cells: int | None = None,
     kernel: bool = True,
     figures: bool = True,
     embedded: bool = False,
@@ -104,6 +105,8 @@ def _built(
         collected: The results. See `recombine.report.collect`.
         models: Maximum number of models from stores in the explorer. Models named by the user are always shown.
         units: Maximum number of units per layer; 64 by default.
+        cells: Maximum number of cells of a group whose images are stored: a random draw, held-out cells first. By
+            default, all are.
         kernel: Whether to show Gram matrices.
         figures: Whether to show the figures of claims.
         embedded: Whether to show only the explorer and the kernel view, for a notebook.
@@ -128,7 +131,7 @@ def _built(
         "notes": notes,
         "maps": _colour_maps(),
         "colours": {"series": PAGE_COLOURS, "classes": CLASS_COLOURS, "trained": TRAINED},
-        "groups": _titled([group_json(group, blobs, most) for group in groups]),
+        "groups": _titled([group_json(group, blobs, most, cells) for group in groups]),
         "left_out": [part for part, items in most.items() if not items],
         "over_seeds": [
             {"name": name, "kind": verdict.kind, "explanation": verdict.explanation}

@@ -2,7 +2,7 @@
 async function loadGroup(group) {
   if (group.loading) return group.loading;
   group.loading = Promise.all([
-    ...["held", "gone", "truth"].map((key) => loadInto(group, key, group[key], key)),
+    ...["held", "gone", "drawn", "truth"].map((key) => loadInto(group, key, group[key], key)),
     ...group.models.flatMap((model) => [
       loadInto(model, "output", model.output, "outputs"),
       ...Object.values(model.landscapes).map((entry) => loadInto(model, entry, entry.map, "errors")),

@@ -94,13 +94,14 @@ function memoriesPanel() {
     if (!group.ready) return "";
     if (stateOf(group, cell) !== "ood") return "Select a combination that was never trained on to see its memories.";
     const absent = model.missing.superposition || model.loaded.failed.memories || lacking(model, "outputs");
+    if (!absent && group.loaded.drawn) return NOT_ALL;
     return absent || (model.panels.superposition?.memories ? "This combination is not in the sample that was analysed." : "The diagnosis files contain no memories.");
   }
 
   // Draws the panel of a model for the selected cell. Returns the memories to mark in the plane.
   function draw(group, model) {
     const cell = cellOf(group, state.at);
-    const found = model.loaded.output && memoriesOf(group, model, cell);
+    const found = model.loaded.output && !group.loaded.drawn && memoriesOf(group, model, cell);
     if (!found) {
       said.textContent = reason(group, model, cell);
       strip.replaceChildren();

@@ -90,7 +90,7 @@ function fromMeanCodes(group, model, at) {
 
 function fromOutputs(group, model, at) {
   const outputs = model.loaded.output;
-  if (!outputs || !group.loaded.held) return null;
+  if (!outputs || !group.loaded.held || group.loaded.drawn) return null;
   const size = outputs.codes.length / outputs.shape[0];
   const step = strides(group);
   const self = cellOf(group, at);

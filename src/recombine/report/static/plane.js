@@ -30,6 +30,13 @@ function stateOf(group, cell) {
   return held && held.at(cell) > 0.5 ? "ood" : "id";
 }
 
+// Whether the page contains the images of a cell. Large pages contain those of a draw of cells.
+const hasImages = (group, cell) => !group.loaded.drawn || group.loaded.drawn.at(cell) > 0.5;
+// The cells of this slice that have images, as marks of the plane.
+const withImages = (group) => [...slice(group).cells].filter((cell) => hasImages(group, cell)).map((cell) => ({ cell, weight: 0 }));
+const NOT_DRAWN = "This page contains the images of a random draw of combinations; this is not one of them.";
+const NOT_ALL = "This needs the images of all trained combinations, and this page contains only some.";
+
 // Diagonal lines over the cells of a slice that do not exist, as an SVG path.
 function hatchPath({ width, height, cells }, gone) {
   if (!gone) return "";
@@ -110,7 +117,7 @@ function makeMap(label, { pick = false } = {}) {
     const group = theGroup();
     const { height, cells } = slice(group);
     const here = new Set(cells);
-    const most = Math.max(...parts.map(({ weight }) => weight));
+    const most = Math.max(...parts.map(({ weight }) => weight)) || 1;
     marks.replaceChildren(
       ...parts.flatMap(({ cell, weight }) => {
         const at = positions(group, cell);

@@ -78,7 +78,7 @@ def _gallery(scene: str, split: str, found: Sequence[tuple[Mapping[str, Any], St
         try:
             with torch.no_grad():
                 outputs = run.model(run.task.inputs(values)).numpy()
-        except Exception:
+        except (Exception, SystemExit):
             if not REMEDIES.is_foreign(REMEDIES[row["remedy"]]):
                 raise
             continue
@@ -124,7 +124,8 @@ def draw(gallery: Gallery) -> Figure:
         f"{gallery.scene}, {gallery.split}: the same {len(gallery.cells)} unseen cells of every remedy", fontsize=9
     )
     axes.set_xlabel(
-        f"share of right unseen cells beside the names; green frame: right, red: not{tone_note(tone)}", fontsize=7
+        f"beside the names: share of right unseen cells of this seed; green frame: right, red: not{tone_note(tone)}",
+        fontsize=7,
     )
     return figure
 

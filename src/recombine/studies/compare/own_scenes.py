@@ -47,6 +47,13 @@ def _scene(path: Path) -> dict[str, Any]:
         config = read_config(path)
         if "scene" not in config:
             raise InputError(f"{path} must contain a group `scene`, as for recombine train --config.", "data")
+        others = [name for name in config if name != "scene"]
+        if others:
+            raise InputError(
+                f"{path} may contain the group `scene` only; a comparison chooses everything else. Remove "
+                f"{', '.join(map(repr, others))}.",
+                "data",
+            )
         scene = config["scene"]
     else:
         scene = {"kind": "images", "data": str(path)}

@@ -98,7 +98,7 @@ def _entry(remedy: Remedy, scene: str, split: str, suite: Suite) -> Entry:
         return entry
     except (InputError, NotComputable) as error:
         return Entry(remedy, scene, split, status=Status.LEFT_OUT, reason=str(error))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if not REMEDIES.is_foreign(remedy):
             raise
         told = f"{type(error).__name__}: {error}"

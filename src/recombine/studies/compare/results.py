@@ -18,9 +18,9 @@ from recombine.diagnostics.verdict.kinds import VerdictKind
 from recombine.runs.config import RunConfig
 from recombine.runs.store import Store
 from recombine.runs.stored import StoredRun
-from recombine.scoring.intervals import bootstrap_interval
 from recombine.studies.compare.planning import Entry, Status, facts_of
 from recombine.studies.compare.remedy import REMEDIES, Block
+from recombine.studies.framework.inference import mean_interval
 
 COLUMNS = (
     "remedy", "block", "control", "scene", "split", "seed", "status", "reason", "right", "right_low", "right_high",
@@ -51,7 +51,7 @@ def best_trial(store: Store, entry: Entry) -> int:
     for trial in entry.trials:
         try:
             errors.append(inner_error(store, trial, outer))
-        except Exception:
+        except (Exception, SystemExit):
             if not REMEDIES.is_foreign(entry.remedy):
                 raise
             errors.append(math.inf)
@@ -82,7 +82,7 @@ def row_of(
     try:
         run = store.load(config.hash) if store.is_finished(config) else None
         judged = None if run is None else _judged(run) or _constant(run)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if not REMEDIES.is_foreign(entry.remedy):
             raise
         why = f"{type(error).__name__}: {error}"
@@ -174,7 +174,8 @@ def learnt(rows: Sequence[Mapping[str, Any]]) -> dict[Place, float]:
 
 
 def ranks(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Mean rank of every remedy of the equal-budget block over scenes and splits, with its 95 % interval over seeds.
+    """Mean rank of every remedy of the equal-budget block over scenes and splits, with Student's 95 % interval over
+    seeds.
 
     Rank 1 has the largest share of correct unseen cells; ties share the mean of their ranks. Scenes and splits that
     exclude a remedy count only for the others.
@@ -191,8 +192,7 @@ def ranks(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for remedy in dict.fromkeys(row["remedy"] for row in done):
         each = [float(np.mean(ranked[remedy])) for ranked in by_seed.values() if remedy in ranked]
-        low, high = bootstrap_interval(np.array(each)) if len(each) > 1 else (None, None)
-        found.append(
-            {"remedy": remedy, "mean_rank": float(np.mean(each)), "low": low, "high": high, "seeds": len(each)}
-        )
+        mean, low, high = mean_interval(each)
+        interval = {"low": low, "high": high} if len(each) > 1 else {"low": None, "high": None}
+        found.append({"remedy": remedy, "mean_rank": mean, **interval, "seeds": len(each)})
     return sorted(found, key=lambda row: row["mean_rank"])

@@ -1,6 +1,6 @@
 """Runs a comparison: trials, selection of settings, the reported runs, and all results derived from them.
 
-    DIR/compare.json          suite, budget, selected settings, what is left out and why, and why runs failed
+    DIR/compare.json          suite, budget, remedies, selected settings, what is left out and why, and why runs failed
     DIR/rows.csv              one row per remedy, scene, split and seed
     DIR/summary.csv, DIR/ranks.csv, DIR/table.tex
     DIR/published.csv         published claims, tested on the rows
@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recombine.core.errors import InputError
 from recombine.core.files import inside, write_json, write_text
 from recombine.core.tables import to_csv
 from recombine.diagnostics.request import DiagnosisRequest
@@ -26,22 +27,21 @@ from recombine.plotting.writing import write_figure
 from recombine.runs.config import RunConfig
 from recombine.runs.estimate import Estimator, kind_of
 from recombine.runs.store import Store
-from recombine.studies.compare import figures, gallery, tables
+from recombine.studies.compare import figures, gallery, place, tables
 from recombine.studies.compare.limits import limits
 from recombine.studies.compare.planning import Entry, built_scene, entries, split_facts
 from recombine.studies.compare.published import outcomes
 from recombine.studies.compare.results import COLUMNS, Status, best_trial, ranks, row_of
-from recombine.studies.compare.suite import Suite
+from recombine.studies.compare.suite import SUITES, Suite
 from recombine.sweeps.jobs.training import batches
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMAT = "recombine-compare-1"
 REQUEST = DiagnosisRequest(parts=("superposition",))
 PAGE_REQUEST = DiagnosisRequest(parts=("outputs", "superposition"))
 DPI = 120
-PAGE_BYTES = 25_000_000  # of outputs on a page, one byte per number before encoding
+PAGE_BYTES = 25_000_000  # of outputs on a page, one byte per number before compression
 # (configurations, store, diagnosis request) → why runs failed, by id
 Train = Callable[[Sequence[RunConfig], Store, DiagnosisRequest | None], dict[str, str]]
 
@@ -104,8 +104,9 @@ class Comparison:
         out: The output folder.
         rows: See `recombine.studies.compare.results.COLUMNS`.
         ranked: Mean ranks.
-        failed: Why runs failed, by id, and why remedies could not be configured, by remedy, scene and split.
-        shown: Ids of runs of the first seed for a page, with all remedies of a scene and split or none of them.
+        failed: Why reported runs failed, by id, and why remedies could not be configured, by remedy, scene and split.
+        shown: Ids of the diagnosed runs of the first seed, for a page.
+        cells: Number of cells of each of them whose outputs fit on the page.
         figures: The PNG files.
     """
 
@@ -114,6 +115,7 @@ class Comparison:
     ranked: list[dict[str, Any]]
     failed: dict[str, str]
     shown: list[str]
+    cells: int
     figures: list[Path]
 
     def to_json(self) -> dict[str, Any]:
@@ -142,23 +144,28 @@ def plan(suite: Suite, out: Path, *, workers: int, budget: float = 60.0) -> Plan
 
 
 def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None] = lambda text: None) -> Comparison:
-    """Train what is missing, select settings, and write rows, tables and figures."""
-    out, store = Path(out), Store(Path(out) / "runs")
-    inside(out, "figures")  # raises before the training if it is a link
-    found = entries(suite)
+    """Train what is missing, select settings, and write rows, tables and figures.
+
+    Raises:
+        InputError: If nothing can be compared, or if `out` contains other results.
+    """
+    out, store, found = Path(out), Store(Path(out) / "runs"), entries(suite)
+    check_any(found)
+    place.check(out, suite)
     used = [entry for entry in found if entry.status is None]
     say(f"{len(used)} of {len(found)} combinations of remedy, scene and split are compared.")
     for entry in found:
         if entry.status is not None:
-            say(f"skipped: {entry.remedy.name} on {entry.scene}, {entry.split}: {entry.reason}")
-    failed = train([config for entry in used for config in entry.trials], store, None)
+            what = "failed" if entry.status is Status.FAILED else "skipped"
+            say(f"{what}: {entry.remedy.name} on {entry.scene}, {entry.split}: {entry.reason}")
+    trials = train([config for entry in used for config in entry.trials], store, None)
     best = {id(entry): best_trial(store, entry) for entry in used}
     finals = [entry.final(best[id(entry)], seed) for entry in used for seed in range(suite.seeds)]
     say(f"Selected the settings. Training up to {len(finals)} final runs.")
-    failed |= train(finals, store, REQUEST)
+    failed = train(finals, store, REQUEST)
     facts = split_facts(suite)
     rows = [
-        row_of(store, entry, seed, best.get(id(entry)), facts[entry.scene, entry.split], failed)
+        row_of(store, entry, seed, best.get(id(entry)), facts[entry.scene, entry.split], trials | failed)
         for entry in found
         for seed in range(suite.seeds)
     ]
@@ -166,30 +173,29 @@ def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None]
     failed = {run: why for run, why in failed.items() if run not in judged}
     failed |= {f"{e.remedy.name} on {e.scene}, {e.split}": e.reason for e in found if e.status is Status.FAILED}
     ranked = ranks(rows)
-    write_tables(out, suite, found, best, rows, ranked=ranked, failed=failed)
+    write_tables(out, suite, found, best, rows, ranked=ranked, failed={"failed_trials": trials, "failed": failed})
     write_text(out / "limits.csv", table(limits(suite, facts)))
     drawn = draw(store, out, rows, ranked)
-    shown = shown_on_page(suite, rows)
+    shown, cells = shown_on_page(suite, rows)
     say(f"Storing the outputs of {len(shown)} runs for the page.")
     train([config for config in finals if config.hash in shown], store, PAGE_REQUEST)
-    return Comparison(out, rows, ranked, failed, shown, drawn)
+    return Comparison(out, rows, ranked, failed, shown, cells, drawn)
 
 
-def shown_on_page(suite: Suite, rows: Sequence[Mapping[str, Any]], most: int = PAGE_BYTES) -> list[str]:
-    """Ids of the diagnosed runs of the first seed, scene by scene and split by split, as long as they fit."""
-    shown: list[str] = []
-    for scene, split in dict.fromkeys((row["scene"], row["split"]) for row in rows):
-        runs = [
-            row["run"]
-            for row in rows
-            if (row["scene"], row["split"], row["seed"]) == (scene, split, 0) and row["id_error"] is not None
-        ]
-        made = built_scene(suite.scenes[scene])
-        most -= (1 + len(runs)) * len(made.space) * math.prod(made.output_shape)
-        if most < 0 and shown:
-            break
-        shown += runs
-    return shown
+def check_any(found: Sequence[Entry]) -> None:
+    """Raise if no remedy fits any scene and split."""
+    if all(entry.status is Status.LEFT_OUT for entry in found):
+        reasons = "; ".join(dict.fromkeys(f"{e.remedy.name} on {e.scene}, {e.split}: {e.reason}" for e in found))
+        raise InputError(f"Nothing can be compared. {reasons}", "remedies")
+
+
+def shown_on_page(suite: Suite, rows: Sequence[Mapping[str, Any]], most: int = PAGE_BYTES) -> tuple[list[str], int]:
+    """Ids of the diagnosed runs of the first seed, and the number of cells of each whose outputs fit on a page."""
+    runs = [row for row in rows if row["seed"] == 0 and row["id_error"] is not None]
+    sizes = {name: built_scene(given) for name, given in suite.scenes.items()}
+    largest = max((len(scene.space) for scene in sizes.values()), default=0)
+    each = sum(math.prod(sizes[row["scene"]].output_shape) for row in runs)
+    return [row["run"] for row in runs], min(largest, max(1, most // each)) if each else 0
 
 
 def write_tables(
@@ -200,27 +206,33 @@ def write_tables(
     rows: list[dict[str, Any]],
     *,
     ranked: list[dict[str, Any]],
-    failed: Mapping[str, str],
+    failed: Mapping[str, Mapping[str, str]],
 ) -> None:
     """Write all tables but the limits, and what the comparison consists of.
 
     Args:
         best: Maps ids of entries to the selected trials.
-        failed: Why runs failed.
+        failed: Why trials and reported runs failed.
     """
     left_out = [[e.remedy.name, e.scene, e.split, e.reason] for e in found if e.status is not None]
     selected = [[e.remedy.name, e.scene, e.split, dict(e.remedy.trials[best[id(e)]])] for e in found if id(e) in best]
-    about = {
-        "format": FORMAT, "suite": suite.name, "scenes": dict(suite.scenes), "splits": list(suite.splits),
-        "seeds": suite.seeds, "budget": asdict(suite.budget), "selected": selected, "left_out": left_out,
-        "failed": dict(failed),
-    }  # fmt: skip
+    about = {**place.identity(suite), "selected": selected, "left_out": left_out, **failed}
     write_json(out / "compare.json", about)
     write_text(out / "rows.csv", to_csv(rows, list(COLUMNS)))
-    derived = {"summary": tables.summary(rows), "ranks": ranked, "published": outcomes(rows)}
-    for name, content in derived.items():
-        write_text(out / f"{name}.csv", table(content))
-    write_text(out / "table.tex", tables.latex(rows))
+    for name, text in derived(suite, rows, ranked).items():
+        write_text(out / name, text)
+
+
+def derived(suite: Suite, rows: Sequence[Mapping[str, Any]], ranked: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The text of every table that follows from the rows, by file name."""
+    found = {"summary": tables.summary(rows), "ranks": ranked, "published": outcomes(of_the_suite(suite, rows))}
+    return {**{f"{name}.csv": table(content) for name, content in found.items()}, "table.tex": tables.latex(rows)}
+
+
+def of_the_suite(suite: Suite, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows on scenes of the suite itself. Published claims are about those, not about the user's scenes."""
+    known = SUITES[suite.name].scenes
+    return [row for row in rows if known.get(row["scene"]) == suite.scenes[row["scene"]]]
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -230,12 +242,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def draw(store: Store, out: Path, rows: list[dict[str, Any]], ranked: list[dict[str, Any]]) -> list[Path]:
     """Draw all figures. Returns the PNG files."""
-    drawn = {
-        "heat_map": figures.heat_map(rows),
-        "errors": figures.errors(rows),
-        "cost": figures.cost(rows),
-        "ranks": figures.rank_chart(ranked),
-    }
+    drawn = {"heat_map": figures.heat_map(rows)}
+    if any(row["status"] == Status.DONE for row in rows):
+        drawn |= {"errors": figures.errors(rows), "cost": figures.cost(rows), "ranks": figures.rank_chart(ranked)}
     written = [_written(figure, out, f"{name}.{ending}") for name, figure in drawn.items() for ending in ("pdf", "png")]
     for one in gallery.galleries(store, rows):
         written.append(_written(gallery.draw(one), out, f"outputs_{one.scene}_{one.split}.png"))

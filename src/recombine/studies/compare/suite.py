@@ -141,6 +141,10 @@ def chosen(
     own = own or {}
     wanted = scenes or (() if own else whole.scenes)
     selected = {name: whole.scenes[_known(name, whole.scenes, "scene")] for name in wanted}
+    for name in selected.keys() & own.keys():
+        raise InputError(
+            f"{name!r} is the name of a scene of the suite and of your own. Name yours, as in --data mine=PATH.", "data"
+        )
     return replace(
         whole,
         chosen=tuple(dict.fromkeys(remedies)) or whole.chosen,

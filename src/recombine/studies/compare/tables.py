@@ -12,32 +12,38 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def latex(rows: Rows) -> str:
-    """LaTeX table of remedy × (scene, split): share of correct unseen cells, best of each column in bold."""
-    shares = means(rows, "right")
+    """LaTeX table of remedy × (scene, split): share of correct unseen cells, best of each block and column in bold.
+
+    A circle marks remedies that have not learnt their trained cells with most of their seeds.
+    """
+    shares, trained = means(rows, "right"), learnt(rows)
     tasks = list(dict.fromkeys((row["scene"], row["split"]) for row in rows))
     blocks: dict[str, list[str]] = {}
     for row in rows:
         names = blocks.setdefault(row["block"], [])
         if row["remedy"] not in names:
             names.append(row["remedy"])
-    best = {task: max((v for (_, *t), v in shares.items() if tuple(t) == task), default=None) for task in tasks}
     lines = [
         r"\begin{tabular}{l" + "r" * len(tasks) + "}", r"\toprule",
         " & ".join(["", *(_text(scene) for scene, _ in tasks)]) + r" \\",
         " & ".join(["remedy", *(_text(split) for _, split in tasks)]) + r" \\",
     ]  # fmt: skip
-    for names in blocks.values():
-        lines.append(r"\midrule")
+    for block, names in blocks.items():
+        best = {task: max((shares[n, *task] for n in names if (n, *task) in shares), default=None) for task in tasks}
+        lines += [r"\midrule", rf"\multicolumn{{{1 + len(tasks)}}}{{l}}{{\emph{{{_text(block)}}}}} \\"]
         for name in names:
-            cells = [_cell(shares.get((name, *task)), best[task]) for task in tasks]
+            cells = [
+                _cell(shares.get((name, *task)), best[task], trained.get((name, *task), 1.0) >= 0.5) for task in tasks
+            ]
             lines.append(" & ".join([_text(name), *cells]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def _cell(share: float | None, best: float | None) -> str:
+def _cell(share: float | None, best: float | None, trained: bool) -> str:
     if share is None:
         return "--"
-    return rf"\textbf{{{share:.2f}}}" if share == best else f"{share:.2f}"
+    text = rf"\textbf{{{share:.2f}}}" if share == best else f"{share:.2f}"
+    return text if trained else rf"{text}$^\circ$"
 
 
 def _text(name: str) -> str:

@@ -43,7 +43,7 @@ function buildExplorer(main) {
   const left = card("Landscape");
   const colourChoice = el("div", { class: "controls" });
   const bar = el("div", { class: "key" });
-  const marksNote = el("p", { class: "note", "data-text": true });
+  const marksNote = el("p", { id: "marks-note", class: "note", "data-text": true });
   const sliders = el("div", { class: "body" });
   left.body.append(colourChoice, el("div", { class: "plane" }, sides.up, plane.root, sides.along), bar, marksNote, sliders);
   const right = card("Truth and models");
@@ -275,15 +275,16 @@ function buildExplorer(main) {
         STATES[kind],
       ),
     );
-    const truth = group.loaded.truth && pictureOf(group.loaded.truth, cell);
-    const gone = kind === "unavailable" ? "this combination does not exist" : "";
+    const here = hasImages(group, cell);
+    const truth = here && group.loaded.truth && pictureOf(group.loaded.truth, cell);
+    const gone = kind === "unavailable" ? "this combination does not exist" : here ? "" : NOT_DRAWN;
     const noTruth = group.truth ? group.loaded.failed.truth : "no truth was given";
     show(cells.truth, held, gone ? null : truth, gone || noTruth, (p, c) => paintPicture(c, p, group.scale));
     const said = [];
     const metric = metricsOf(group)[state.metric];
     for (const { model, output, difference, sum } of cells.models) {
-      const mine = model.loaded.output && pictureOf(model.loaded.output, cell);
-      const why = lacking(model, "outputs");
+      const mine = here && model.loaded.output && pictureOf(model.loaded.output, cell);
+      const why = lacking(model, "outputs") || (here ? "" : NOT_DRAWN);
       show(output, held, mine, why, (p, c) => paintPicture(c, p, group.scale));
       show(difference, held, mine && !gone && truth, why || gone || "no truth", (_, c) => paintDifference(c, mine, truth, group.scale));
       const scored = [scoreText(model, metric, cell), memoriesOf(group, model, cell)?.words].filter(Boolean).join(" · ");
@@ -293,7 +294,7 @@ function buildExplorer(main) {
       const reason =
         state.side === 0
           ? model.panels.superposition?.missing || lacking(model, "input side") || model.missing.superposition || why
-          : why || "no trained output shares a value";
+          : why || (group.loaded.drawn ? NOT_ALL : "no trained output shares a value");
       show(sum, held, match && { ...mine, values: both.map((v) => v * match.scale) }, reason, (p, c) =>
         paintPicture(c, p, group.scale),
       );
@@ -302,7 +303,8 @@ function buildExplorer(main) {
         `${model.name}: ${scored || "no score"}${match ? `, cosine with the superposition ${number(match.cosine, 2)}` : ""}`,
       );
     }
-    const marked = memories.draw(group, group.models[state.colour]);
+    const found = memories.draw(group, group.models[state.colour]);
+    const marked = group.loaded.drawn ? withImages(group) : found;
     plane.mark(marked);
     marksNote.textContent = marksText(group, marked);
     say(`${placeText(group, state.at)}, ${STATES[kind]}. ${said.join(". ")}`);
@@ -370,6 +372,7 @@ const keyEntry = (colour, text) =>
 
 function marksText(group, parts) {
   if (!parts.length) return "";
+  if (group.loaded.drawn) return "Circles: combinations whose images are on this page, a random draw.";
   const away = group.factors.length > 2 ? "; dashed ones lie in other slices" : "";
   return `Circles: memories of the selected output, larger for larger weights${away}.`;
 }

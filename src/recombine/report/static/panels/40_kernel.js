@@ -166,7 +166,7 @@ function buildKernel(main) {
       const held = index >= kernel.n_id;
       captions[i].textContent = `${placeText(group, places[index])} (${held ? "OOD" : "ID"})`;
       canvas.parentElement.classList.toggle("held", held);
-      if (model.loaded.output) {
+      if (model.loaded.output && hasImages(group, kernel.cells[index])) {
         paintPicture(canvas, pictureOf(model.loaded.output, kernel.cells[index]), group.scale);
         keepRatio(canvas.parentElement, canvas.width, canvas.height);
       }
