@@ -17,6 +17,7 @@ from typing import Any
 
 from recombine.core.files import write_text
 from recombine.studies.compare.remedy import Block
+from recombine.studies.compare.suite import SUITES
 
 FILES = ("rows.csv", "summary.csv", "ranks.csv", "published.csv", "limits.csv", "table.tex", "compare.json")
 FIGURES = {
@@ -63,7 +64,7 @@ def page(folder: Path) -> str:
     budget = about["budget"]
     sizes = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in budget.items())
     lines = [
-        f"# Results of the suite {about['suite']}",
+        f"# {_title(about)}",
         "",
         f"[The benchmark](../../benchmark.md) describes the procedure. Budget: {sizes}. {about['seeds']} seeds.",
         "",
@@ -95,6 +96,14 @@ def page(folder: Path) -> str:
     ]
     left_out = _left_out(about["left_out"])
     return "\n".join([*lines, *(["", "## Left out", *left_out] if left_out else [])]) + "\n"
+
+
+def _title(about: dict[str, Any]) -> str:
+    """What was compared, in words."""
+    known = SUITES[about["suite"]].scenes
+    if all(known.get(name) == scene for name, scene in about["scenes"].items()):
+        return f"Results of the suite {about['suite']}"
+    return f"Results on other scenes, with the budget of the suite {about['suite']}"
 
 
 def _galleries(folder: Path, about: dict[str, Any]) -> list[str]:
