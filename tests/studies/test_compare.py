@@ -26,7 +26,7 @@ from recombine.studies.compare.limits import best_sum, limits
 from recombine.studies.compare.own_scenes import own_scenes
 from recombine.studies.compare.planning import built_scene, entries, merged, shapes_of, sized
 from recombine.studies.compare.remedy import REMEDIES, TRIALS, Block, Remedy
-from recombine.studies.compare.results import COLUMNS, Status, inner_error, ranks
+from recombine.studies.compare.results import COLUMNS, Status, can_be_diagnosed, inner_error, ranks
 from recombine.studies.compare.slots import slots_of, two_factors
 from recombine.studies.compare.splits import SPLITS
 from recombine.studies.compare.suite import SUITES, Budget, chosen, suite
@@ -237,7 +237,8 @@ def test_what_does_not_fit_is_left_out_with_its_reason_and_alone():
     finally:
         REMEDIES.remove("broken")
     assert found["mlp"].status is None
-    assert found["cnn_stripes"].status is found["broken"].status is Status.LEFT_OUT
+    assert found["cnn_stripes"].status is Status.LEFT_OUT
+    assert found["broken"].status is Status.FAILED
     assert "no such decoder" in found["broken"].reason
 
 
@@ -362,7 +363,7 @@ def test_a_page_that_is_too_large_gets_fewer_cells_and_then_fewer_models(compare
 
 
 def plan_of(given, out, **changed):
-    place.check(out, replace(given, **changed))
+    place.claim(out, replace(given, **changed))
 
 
 def test_a_folder_is_for_one_comparison(compared, tmp_path):
@@ -380,7 +381,17 @@ def test_a_folder_is_for_one_comparison(compared, tmp_path):
         with pytest.raises(InputError, match=f"another comparison.*{name}"):
             plan_of(TINY, compared.out, **changed)
     assert main.read_bytes() == before
+    with pytest.raises(InputError, match="another comparison"):
+        running.plan(replace(TINY, chosen=("mlp",)), compared.out, workers=1)
+    with pytest.raises(InputError, match="Nothing can be compared"):
+        running.plan(replace(TINY, chosen=("mlp",), splits=("element",)), tmp_path / "new", workers=1)
+    assert not (tmp_path / "new").exists()
     plan_of(TINY, tmp_path / "new", seeds=2)
+    plan_of(TINY, tmp_path / "new")  # nothing is lost without rows
+    assert json.loads((tmp_path / "new" / "compare.json").read_text())["seeds"] == 1
+    (tmp_path / "new" / "rows.csv").touch()
+    plan_of(TINY, tmp_path / "new", seeds=2)
+    (tmp_path / "new" / "compare.json").write_text(json.dumps(place.identity(replace(TINY, seeds=2))))
     with pytest.raises(InputError, match="2 seeds"):
         plan_of(TINY, tmp_path / "new")
 
@@ -509,6 +520,26 @@ def test_a_model_that_ignores_its_code_counts_as_wrong_everywhere(compared):
     assert found is not None
     assert found["right"] == 0
     assert found["verdict"] == VerdictKind.NOT_LEARNT
+
+
+def test_a_model_that_ignores_its_code_is_in_the_gallery_and_is_no_failure(compared, monkeypatch):
+    store, row = Store(compared.out / "runs"), compared.rows[0]
+    config = store.load(row["run"]).config
+    assert can_be_diagnosed(store, config)
+    assert not can_be_diagnosed(store, replace(config, seed=99))
+    constant = {**row, "right": 0.0, "id_error": None, "ood_error": None}
+    [found] = gallery.galleries(store, [constant])
+    assert set(found.lines[0].judged) == {False}
+    monkeypatch.setattr(results, "_constant", lambda run: {"right": 0.0})
+    assert not can_be_diagnosed(store, config)
+
+
+def test_pictures_count_all_distinct_examples(tmp_path):
+    [entry] = entries(replace(TINY, chosen=("cnn_stripes",)))
+    config, store = entry.final(0, 0), Store(tmp_path / "runs")
+    sweeps.run([config], store, diagnose=running.REQUEST, engine="in-process", quiet=True)
+    row = results.row_of(store, entry, 0, 0, {}, {})
+    assert row["pictures"] == config.task().holdout.n_id + 8 + 8
 
 
 def rows_of(shares):

@@ -12,6 +12,7 @@ from recombine.cli.app import app
 from recombine.core import plugins
 from recombine.core.errors import InputError
 from recombine.studies.compare import running
+from recombine.studies.compare.planning import entries
 from recombine.studies.compare.remedy import REMEDIES, Block, Remedy
 from recombine.studies.compare.results import Status
 from recombine.studies.compare.suite import Budget, chosen, suite
@@ -129,6 +130,31 @@ def test_a_plugin_that_raises_loses_its_own_rows_only(bad, tmp_path):
     assert failed == {"train_raises", "loaded_raises"}
     assert len(about["selected"]) == 5
     assert any(path.name == "outputs_bump_random.png" for path in found.figures)
+
+
+MISTAKEN = """
+    from recombine.studies.compare.remedy import REMEDIES, Remedy
+
+    for name, decoder, training in (
+        ("wrong_decoder", {"kind": "mlp", "depht": 3}, {}),
+        ("wrong_kind", {"kind": "mpl"}, {}),
+        ("wrong_training", {"kind": "mlp"}, {"learning_rte": 1e-3}),
+    ):
+        REMEDIES.add(name, Remedy(name, decoder, "us", training=training))
+    REMEDIES.add("wrong_width", Remedy("wrong_width", {"kind": "mlp"}, "us", width="witdh"))
+    REMEDIES.add("unfit", Remedy("unfit", {"kind": "mlp"}, "us", training={"examples": {"single_factor": {}}}))
+"""
+
+
+def test_mistakes_of_a_plugin_are_failures_and_unmet_needs_are_not(bad):
+    bad.write_text(textwrap.dedent(MISTAKEN))
+    plugins.use(str(bad))
+    names = ["wrong_decoder", "wrong_kind", "wrong_training", "wrong_width", "unfit"]
+    arrow = {"arrow": {"kind": "arrow", "factors": {"angle": 8, "x": 5}}}
+    found = entries(replace(suite("mini"), chosen=tuple(names), scenes=arrow, splits=("random",)))
+    assert [entry.status for entry in found] == [Status.FAILED] * 4 + [Status.LEFT_OUT]
+    for entry, word in zip(found, ("depht", "mpl", "learning_rte", "witdh", "cannot be drawn")):
+        assert word in entry.reason
 
 
 def test_a_dry_run_names_what_raises(bad):

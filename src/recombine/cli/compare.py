@@ -158,11 +158,11 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
         show_json(plan.to_json())
         return
     for row in plan.left_out:
-        say(f"skipped: {row['remedy']} on {row['scene']}, {row['split']}: {row['reason']}")
+        say(f"{row['status']}: {row['remedy']} on {row['scene']}, {row['split']}: {row['reason']}")
     for what, why in plan.failing.items():
         say(f"raises: {what}: {why}")
     say(
-        f"{len(plan.entries)} combinations of remedy, scene and split, {len(plan.left_out)} skipped. {plan.trials} "
+        f"{len(plan.entries)} combinations of remedy, scene and split, {len(plan.left_out)} left out. {plan.trials} "
         f"trials and {plan.finals} runs, {plan.stored} of them already stored. Training the rest takes about "
         f"{clock(plan.alone)} in one process, or {clock(plan.seconds)} on {plan.workers} workers ({plan.speedup:.1f} "
         "times as fast), without diagnoses."
@@ -174,5 +174,6 @@ def _show(found: Comparison, page: Path | None) -> None:
 
     show_table(summary(found.rows), ["remedy", "scene", "split", "seeds", "right", "ood_error", "verdicts", "failing"])
     say(f"\nWrote rows, tables and figures to {found.out}." + ("" if page is None else f" Open {page} in a browser."))
+    names = {row["run"]: f"{row['remedy']} on {row['scene']}, {row['split']}, seed {row['seed']}" for row in found.rows}
     for run, why in found.failed.items():
-        say(f"failed: {run}: {why}", err=True)
+        say(f"failed: {names.get(run, run)}: {why}", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Rows = Sequence[Mapping[str, Any]]
+LEAST_HALF = 3.0  # the axis of times reaches at least from a third to three times of their middle
+MOST_LETTERS = 11  # of a name that fits beside the next column
 LEAST_ERROR = 1e-8  # of the variance, in plots
 
 
@@ -41,7 +44,10 @@ def heat_map(rows: Rows) -> Figure:
             text = f"{value:.2f}" + ("°" if trained[place] < 0.5 else "")
             colour = "white" if value < 0.6 else "black"
         axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=8)
-    axes.set_xticks(range(len(tasks)), [f"{scene}\n{split}" for scene, split in tasks], fontsize=8)
+    longest = max(len(name) for task in tasks for name in task)
+    axes.set_xticks(
+        range(len(tasks)), [f"{scene}\n{split}" for scene, split in tasks], fontsize=8 if longest <= MOST_LETTERS else 6
+    )
     axes.set_yticks(range(len(remedies)), [remedy for _, remedy in remedies], fontsize=8)
     blocks = [block for block, _ in remedies]
     for i in range(1, len(blocks)):
@@ -103,9 +109,11 @@ def cost(rows: Rows) -> Figure:
     for (seconds, share, label), height in zip(points, _apart(points)):
         axes.annotate(label, (seconds, share), xytext=(1.07 * seconds, height), fontsize=6.5, va="center",
                       arrowprops={"arrowstyle": "-", "color": "0.7", "linewidth": 0.5})  # fmt: skip
+    times = [seconds for seconds, _, _ in points]
+    middle, half = math.sqrt(max(times) * min(times)), max(math.sqrt(max(times) / min(times)), LEAST_HALF)
+    axes.set_xlim(middle / half / 1.3, middle * half * 2)  # labels are to the right of the points
     axes.set(xscale="log", ylim=(-0.05, 1.08), xlabel="training time per run (s, mean)",
              ylabel="share of correct unseen cells (mean)")  # fmt: skip
-    axes.margins(x=0.2)
     _decades(axes, "x")
     return figure
 
@@ -146,5 +154,7 @@ def rank_chart(ranked: Sequence[Mapping[str, Any]]) -> Figure:
         axes.plot([row["mean_rank"]], [i], "o", color=COLOURS[0])
     axes.set_yticks(range(len(ranked)), [row["remedy"] for row in ranked], fontsize=8)
     axes.invert_yaxis()
-    axes.set_xlabel("mean rank over scenes and splits, 95 % interval over seeds")
+    shown = any(row["low"] is not None for row in ranked)
+    axes.set_xlabel("mean rank over scenes and splits" + (", 95 % interval over seeds" if shown else " (one seed)"))
+    axes.set_xlim(0.5, max(len(ranked), 2) + 0.5)
     return figure

@@ -16,6 +16,7 @@ from recombine.plotting.images import tone_note
 from recombine.plotting.style import GREEN, OUTLINE, new_figure
 from recombine.runs.store import Store
 from recombine.runs.stored import StoredRun
+from recombine.studies.compare.planning import Status
 from recombine.studies.compare.remedy import REMEDIES
 
 if TYPE_CHECKING:
@@ -58,10 +59,10 @@ class Gallery:
 
 
 def galleries(store: Store, rows: Sequence[Mapping[str, Any]], seed: int = 0) -> Iterator[Gallery]:
-    """A gallery of every scene and split whose outputs are images. Runs without a diagnosis are left out."""
+    """A gallery of every scene and split whose outputs are images, with all runs that have a row of results."""
     for scene, split in dict.fromkeys((row["scene"], row["split"]) for row in rows):
         here = [row for row in rows if (row["scene"], row["split"], row["seed"]) == (scene, split, seed)]
-        found = [(row, store.load(row["run"])) for row in here if row["id_error"] is not None]
+        found = [(row, store.load(row["run"])) for row in here if row["status"] == Status.DONE]
         if found and image_axes(found[0][1].task.target_shape) is not None:
             yield _gallery(scene, split, found)
 
@@ -72,9 +73,11 @@ def _gallery(scene: str, split: str, found: Sequence[tuple[Mapping[str, Any], St
     values = task.space.values(torch.from_numpy(cells))
     lines = []
     for row, run in found:
-        parts = run.load_diagnosis(partial=True)
-        classes = {one["cell"]: one["class"] for one in parts["superposition"].tables["classes"]}
-        judged = [classes[cell] == CellClass.RIGHT if cell in classes else None for cell in cells.tolist()]
+        judged: list[bool | None] = [False] * len(cells)
+        if row["id_error"] is not None:  # else the model gives the same output for every code, which is wrong
+            parts = run.load_diagnosis(partial=True)
+            classes = {one["cell"]: one["class"] for one in parts["superposition"].tables["classes"]}
+            judged = [classes[cell] == CellClass.RIGHT if cell in classes else None for cell in cells.tolist()]
         try:
             with torch.no_grad():
                 outputs = run.model(run.task.inputs(values)).numpy()

@@ -23,8 +23,15 @@ def identity(suite: Suite) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def claim(out: Path, suite: Suite) -> None:
+    """Claim a folder for a comparison, before anything is trained. Raises like `check`."""
+    check(out, suite)
+    if not (out / "rows.csv").is_file():
+        write_json(out / "compare.json", identity(suite))
+
+
 def check(out: Path, suite: Suite) -> None:
-    """Claim a folder for a comparison, before anything is trained.
+    """Check whether a folder is free for a comparison. Writes nothing.
 
     Raises:
         InputError: If the folder contains something else, or a comparison with rows that this one would remove.
@@ -38,7 +45,6 @@ def check(out: Path, suite: Suite) -> None:
                 "folder.",
                 "out",
             )
-        write_json(main, identity(suite))
         return
     try:
         found = read_plain_json(main)
@@ -47,7 +53,7 @@ def check(out: Path, suite: Suite) -> None:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise InputError(f"{main} is not the file of a comparison of this version. Choose another --out.", "out")
     lost = lost_by(identity(suite), found)
-    if lost:
+    if lost and (out / "rows.csv").is_file():
         raise InputError(
             f"{out} contains another comparison, whose rows would be lost ({', '.join(lost)}). Choose another --out, "
             "or repeat what it contains and add to it.",

@@ -22,6 +22,7 @@ from recombine.studies.compare.remedy import REMEDIES, Remedy
 from recombine.studies.compare.slots import slots_of
 from recombine.studies.compare.splits import SPLITS
 from recombine.studies.compare.suite import Budget, Suite
+from recombine.training.recipes import RECIPES
 
 WIDEST = 4096
 MOST_DEEPER = 3  # layers that a decoder gets in addition for large images
@@ -97,12 +98,27 @@ def _entry(remedy: Remedy, scene: str, split: str, suite: Suite) -> Entry:
         entry.final(0, 0).check()
         return entry
     except (InputError, NotComputable) as error:
-        return Entry(remedy, scene, split, status=Status.LEFT_OUT, reason=str(error))
+        wrong = misconfigured(remedy) if REMEDIES.is_foreign(remedy) else None
+        status = Status.LEFT_OUT if wrong is None else Status.FAILED
+        return Entry(remedy, scene, split, status=status, reason=wrong or str(error))
     except (Exception, SystemExit) as error:
         if not REMEDIES.is_foreign(remedy):
             raise
         told = f"{type(error).__name__}: {error}"
         return Entry(remedy, scene, split, status=Status.FAILED, reason=told)
+
+
+def misconfigured(remedy: Remedy) -> str | None:
+    """What is wrong with the settings of a remedy on any scene, such as an unknown name. None if nothing is."""
+    size = {} if remedy.width is None else {remedy.width: remedy.multiple}
+    recipe = {"kind": "recommended", **remedy.training}
+    try:
+        for trial in remedy.trials:
+            DECODERS.validate(merged({**remedy.decoder, **size}, trial.get("decoder", {})), prefix="decoder.")
+            RECIPES.validate(merged(recipe, trial.get("training", {})), prefix="training.")
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def _held_out(remedy: Remedy, split: Mapping[str, Any]) -> Mapping[str, Any]:

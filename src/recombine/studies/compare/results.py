@@ -21,6 +21,7 @@ from recombine.runs.stored import StoredRun
 from recombine.studies.compare.planning import Entry, Status, facts_of
 from recombine.studies.compare.remedy import REMEDIES, Block
 from recombine.studies.framework.inference import mean_interval
+from recombine.training.training_set import placed_sources
 
 COLUMNS = (
     "remedy", "block", "control", "scene", "split", "seed", "status", "reason", "right", "right_low", "right_high",
@@ -56,6 +57,19 @@ def best_trial(store: Store, entry: Entry) -> int:
                 raise
             errors.append(math.inf)
     return int(np.argmin(errors))
+
+
+def can_be_diagnosed(store: Store, config: RunConfig) -> bool:
+    """Whether a run is finished and its model does not give the same output for every code.
+
+    A model of a plug-in that raises counts as one that can: its diagnosis will state the error.
+    """
+    if not store.is_finished(config):
+        return False
+    try:
+        return _constant(store.load(config.hash)) is None
+    except (Exception, SystemExit):
+        return True
 
 
 def row_of(
@@ -96,7 +110,7 @@ def row_of(
         **judged,
         "id_mse": summary.get("id_mse"),
         "ood_mse": summary.get("ood_mse"),
-        "pictures": int(run.holdout.id_mask.sum()),
+        "pictures": sum(len(placed.source) for placed in placed_sources(run.task, config.recipe())),
         "seconds": run.facts["seconds"],
     }
 

@@ -31,7 +31,7 @@ from recombine.studies.compare import figures, gallery, place, tables
 from recombine.studies.compare.limits import limits
 from recombine.studies.compare.planning import Entry, built_scene, entries, split_facts
 from recombine.studies.compare.published import outcomes
-from recombine.studies.compare.results import COLUMNS, Status, best_trial, ranks, row_of
+from recombine.studies.compare.results import COLUMNS, Status, best_trial, can_be_diagnosed, ranks, row_of
 from recombine.studies.compare.suite import SUITES, Suite
 from recombine.sweeps.jobs.training import batches
 
@@ -123,8 +123,14 @@ class Comparison:
 
 
 def plan(suite: Suite, out: Path, *, workers: int, budget: float = 60.0) -> Plan:
-    """Plan a comparison. Writes nothing. Measures steps of each kind of run for up to `budget` seconds in total."""
+    """Plan a comparison. Writes nothing. Measures steps of each kind of run for up to `budget` seconds in total.
+
+    Raises:
+        InputError: If nothing can be compared, or if `out` contains other results.
+    """
     store, found = Store(Path(out) / "runs"), entries(suite)
+    check_any(found)
+    place.check(Path(out), suite)
     store.check_place()
     used = [entry for entry in found if entry.status is None]
     trials = [config for entry in used for config in entry.trials]
@@ -151,18 +157,18 @@ def compare(suite: Suite, out: Path, *, train: Train, say: Callable[[str], None]
     """
     out, store, found = Path(out), Store(Path(out) / "runs"), entries(suite)
     check_any(found)
-    place.check(out, suite)
+    place.claim(out, suite)
     used = [entry for entry in found if entry.status is None]
     say(f"{len(used)} of {len(found)} combinations of remedy, scene and split are compared.")
     for entry in found:
         if entry.status is not None:
-            what = "failed" if entry.status is Status.FAILED else "skipped"
-            say(f"{what}: {entry.remedy.name} on {entry.scene}, {entry.split}: {entry.reason}")
+            say(f"{entry.status}: {entry.remedy.name} on {entry.scene}, {entry.split}: {entry.reason}")
     trials = train([config for entry in used for config in entry.trials], store, None)
     best = {id(entry): best_trial(store, entry) for entry in used}
     finals = [entry.final(best[id(entry)], seed) for entry in used for seed in range(suite.seeds)]
     say(f"Selected the settings. Training up to {len(finals)} final runs.")
-    failed = train(finals, store, REQUEST)
+    failed = train(finals, store, None)
+    failed |= train([config for config in finals if can_be_diagnosed(store, config)], store, REQUEST)
     facts = split_facts(suite)
     rows = [
         row_of(store, entry, seed, best.get(id(entry)), facts[entry.scene, entry.split], trials | failed)
