@@ -1,4 +1,4 @@
-"""Kill `train`, `diagnose`, `report` and `reproduce` at random moments; repeating them gives the undisturbed result.
+"""Kill commands at random moments; repeating them gives the undisturbed result.
 
 python -m tests.sweeps.command_faults --kills 50        # part of `make fault-test`
 """
@@ -21,6 +21,7 @@ import recombine.report.page
 import recombine.studies.framework.reproduce
 import recombine.sweeps  # noqa: F401  (so that forked commands have all of it)
 from recombine.cli import app as cli
+from recombine.core.tables import from_csv, to_csv
 from recombine.runs.config import RunConfig
 
 TINY = ["scene.factors.x=8", "scene.factors.y=8", "holdout.lo=2", "holdout.hi=5", "decoder.kind=mlp",
@@ -91,6 +92,14 @@ def results(folder: Path) -> dict[str, bytes]:
     return {name: bytes_ for name, bytes_ in found.items() if name.endswith(".csv") and name.startswith("tables/")}
 
 
+def comparison(folder: Path) -> dict[str, bytes]:
+    """The tables of a comparison, without training times."""
+    found = content(folder / "comparison")
+    tables = {name: found[name] for name in ("limits.csv", "ranks.csv", "published.csv", "table.tex", "compare.json")}
+    rows = from_csv(found["rows.csv"].decode())
+    return {**tables, "rows.csv": to_csv([{**row, "seconds": 0} for row in rows]).encode()}
+
+
 def disturbed(
     words: Callable[[Path], list[str]], look: Callable[[Path], dict[str, bytes]], folder: Path, kills: int, seed: int
 ) -> dict[str, object]:
@@ -146,6 +155,12 @@ def check(folder: Path, kills: int, seed: int, commands: Sequence[str]) -> dict[
                          str(out / "reproduction")],
             results,
         ),
+        "compare": (
+            empty,
+            lambda out: ["compare", "--suite", "mini", "--remedies", "cnn", "--scenes", "bump", "--engine",
+                         "in-process", "--out", str(out / "comparison")],
+            comparison,
+        ),
     }  # fmt: skip
     import shutil
 
@@ -162,7 +177,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50, help="of every command")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--commands", nargs="+", default=["train", "diagnose", "report", "reproduce"])
+    parser.add_argument("--commands", nargs="+", default=["train", "diagnose", "report", "reproduce", "compare"])
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="recombine-faults-") as folder:
         print(json.dumps(check(Path(folder), arguments.kills, arguments.seed, arguments.commands)))

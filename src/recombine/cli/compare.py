@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,6 +82,8 @@ def compare(
     from recombine.studies.compare.own_scenes import own_scenes
     from recombine.studies.compare.suite import chosen
     from recombine.studies.compare.suite import suite as named
+    from recombine.sweeps.engines.kept import KeptEngine
+    from recombine.sweeps.journal import LOGS
 
     words = {"remedies": remedies, "scenes": scenes, "splits": splits}
     selected = {name: comma_separated([text]) for name, text in words.items()}
@@ -92,20 +95,19 @@ def compare(
         _show_plan(running.plan(wanted, out, workers=_workers(engine, max_parallel)), as_json)
         return
 
+    started: list[KeptEngine] = []  # by the first sweep; its workers serve all others
+
     def train(configs: Sequence[RunConfig], store: Store, request: DiagnosisRequest | None) -> dict[str, str]:
-        result = sweeps.run(
-            configs,
-            store,
-            diagnose=request,
-            engine=engine,
-            address=address,
-            device=device,
-            workers=max_parallel,
-            any_version=any_version,
-        )
+        if not started:
+            started.append(KeptEngine(engine, replace(options, logs=store.root / LOGS)))
+        result = sweeps.run(configs, store, diagnose=request, engine=started[0], device=device, any_version=any_version)
         return {failure.run: failure.error for failure in (*result.failed, *result.undiagnosed)}
 
-    found = running.compare(wanted, out, train=train, say=lambda text: say(text, err=True))
+    try:
+        found = running.compare(wanted, out, train=train, say=lambda text: say(text, err=True))
+    finally:
+        for one in started:
+            one.stop()
     page = _page(found)
     if as_json:
         show_json({**found.to_json(), "page": None if page is None else str(page)})
