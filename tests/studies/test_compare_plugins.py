@@ -141,6 +141,7 @@ MISTAKEN = """
         ("wrong_training", {"kind": "mlp"}, {"learning_rte": 1e-3}),
     ):
         REMEDIES.add(name, Remedy(name, decoder, "us", training=training))
+    REMEDIES.add("wrong_trial", Remedy("wrong_trial", {"kind": "mlp"}, "us", trial={"decoder": {"depht": 3}}))
     REMEDIES.add("wrong_width", Remedy("wrong_width", {"kind": "mlp"}, "us", width="witdh"))
     REMEDIES.add("unfit", Remedy("unfit", {"kind": "mlp"}, "us", training={"examples": {"single_factor": {}}}))
 """
@@ -149,12 +150,29 @@ MISTAKEN = """
 def test_mistakes_of_a_plugin_are_failures_and_unmet_needs_are_not(bad):
     bad.write_text(textwrap.dedent(MISTAKEN))
     plugins.use(str(bad))
-    names = ["wrong_decoder", "wrong_kind", "wrong_training", "wrong_width", "unfit"]
+    names = ["wrong_decoder", "wrong_kind", "wrong_training", "wrong_trial", "wrong_width", "unfit"]
     arrow = {"arrow": {"kind": "arrow", "factors": {"angle": 8, "x": 5}}}
     found = entries(replace(suite("mini"), chosen=tuple(names), scenes=arrow, splits=("random",)))
-    assert [entry.status for entry in found] == [Status.FAILED] * 4 + [Status.LEFT_OUT]
-    for entry, word in zip(found, ("depht", "mpl", "learning_rte", "witdh", "cannot be drawn")):
+    assert [entry.status for entry in found] == [Status.FAILED] * 5 + [Status.LEFT_OUT]
+    for entry, word in zip(found, ("depht", "mpl", "learning_rte", "depht", "witdh", "cannot be drawn")):
         assert word in entry.reason
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"trials": ["x", "y", "z"]}, "groups of settings"),
+        ({"trials": [{"decoder": None}] * 3}, "groups of settings"),
+        ({"trial": {"decoder": 3}}, "groups of settings"),
+        ({"training": "fast"}, "groups of settings"),
+        ({"released": 2.0}, "released"),
+        ({"steps": 0.0}, "steps"),
+        ({"parameters": -1.0}, "parameters"),
+    ],
+)
+def test_a_malformed_remedy_cannot_be_made(settings, word):
+    with pytest.raises(InputError, match=word):
+        Remedy("mine", {"kind": "mlp"}, **settings)
 
 
 def test_a_dry_run_names_what_raises(bad):

@@ -103,7 +103,7 @@ def test_tests_and_their_correction_are_those_of_scipy_and_statsmodels(folder):
                 corrected = multipletests(values, method="holm")[1]
                 assert [part[side] for part in family] == pytest.approx(corrected, rel=1e-8, abs=1e-12), claim["claim"]
                 checked += len(family)
-    assert checked > 40
+    assert checked > (20 if folder.name == "paper" else 40)
 
 
 def test_the_overview_is_that_of_the_published_profiles():

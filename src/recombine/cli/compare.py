@@ -132,9 +132,10 @@ def _page(found: Comparison) -> Path | None:
     from recombine.report.page import build
     from recombine.studies.compare.tables import shares
 
-    if not found.shown:
-        return None
     path = found.out / "page.html"
+    if not found.shown:
+        path.unlink(missing_ok=True)
+        return None
     names = {row["run"]: f"{row['remedy']}, {row['scene']}, {row['split']}" for row in found.rows}
     shown, cells = list(found.shown), found.cells
     while shown:
@@ -149,6 +150,7 @@ def _page(found: Comparison) -> Path | None:
             cells = max(FEWEST_CELLS, cells // 2)
         else:
             shown = shown[: len(shown) // 2]
+    path.unlink(missing_ok=True)
     say(f"Wrote no page, because even one model and the figures exceed {PAGE_MB:g} MB.", err=True)
     return None
 

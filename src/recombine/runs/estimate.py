@@ -81,7 +81,7 @@ class Estimator:
                 return None
             try:
                 self._known[together] = measured(batch, self._measure, self._threads)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 if not plugins.in_use():
                     raise
                 self.errors[alone] = f"{type(error).__name__}: {error}"

@@ -282,7 +282,7 @@ def _with_hidden_background(candidate: _Candidate, fit: ExactFit) -> _Candidate:
     """A candidate whose background keeps its first estimate at pixels that no trained image shows.
 
     What is fitted there only cancels errors of the terms in front of it, and appears in unseen images. The candidate is
-    returned as it was if its fit becomes worse."""
+    returned as it was if its error grows by more than a ninth."""
     model, before, own = candidate.model, candidate.error, candidate.free
     if not own or any(composer.blend == "add" for composer in composers_of(model)):
         return candidate

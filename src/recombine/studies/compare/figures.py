@@ -67,7 +67,7 @@ def errors(rows: Rows) -> Figure:
 
     Errors below `LEAST_ERROR` are drawn there.
     """
-    done = [row for row in rows if row["status"] == Status.DONE and row["id_error"] and row["ood_error"]]
+    done = [row for row in rows if row["id_error"] is not None and row["ood_error"] is not None]
     splits = list(dict.fromkeys(row["split"] for row in rows))
     names = list(dict.fromkeys(row["remedy"] for row in rows))
     figure = new_figure(1.8 + 3 * len(splits), 3.4)
@@ -79,7 +79,9 @@ def errors(rows: Rows) -> Figure:
             pairs = [[max(r[name], LEAST_ERROR) for r in here] for name in ("id_error", "ood_error")]
             axes.plot(*pairs, marker, color=colour, markersize=5, alpha=0.8, label=name)
         if done:
-            ends = [max(min(r["id_error"] for r in done), LEAST_ERROR), max(r["ood_error"] for r in done)]
+            ends = [
+                max(end, LEAST_ERROR) for end in (min(r["id_error"] for r in done), max(r["ood_error"] for r in done))
+            ]
             axes.plot(ends, ends, color="0.6", linewidth=0.8)
         exact = any(min(r["id_error"], r["ood_error"]) < LEAST_ERROR for r in done)
         note = f"\n(errors below {LEAST_ERROR:.0e} are drawn there)" if exact else ""

@@ -36,6 +36,8 @@ def check(out: Path, suite: Suite) -> None:
     Raises:
         InputError: If the folder contains something else, or a comparison with rows that this one would remove.
     """
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file. Choose another --out.", "out")
     inside(out, "figures")  # raises if it is a link
     main = inside(out) / "compare.json"
     if not main.is_file():
@@ -52,7 +54,10 @@ def check(out: Path, suite: Suite) -> None:
         found = None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise InputError(f"{main} is not the file of a comparison of this version. Choose another --out.", "out")
-    lost = lost_by(identity(suite), found)
+    try:
+        lost = lost_by(identity(suite), found)
+    except (TypeError, AttributeError) as error:
+        raise InputError(f"{main} is damaged. Choose another --out.", "out") from error
     if lost and (out / "rows.csv").is_file():
         raise InputError(
             f"{out} contains another comparison, whose rows would be lost ({', '.join(lost)}). Choose another --out, "

@@ -113,11 +113,13 @@ def misconfigured(remedy: Remedy) -> str | None:
     size = {} if remedy.width is None else {remedy.width: remedy.multiple}
     recipe = {"kind": "recommended", **remedy.training}
     try:
-        for trial in remedy.trials:
+        for trial in (*remedy.trials, *(merged(remedy.trial, one) for one in remedy.trials)):
             DECODERS.validate(merged({**remedy.decoder, **size}, trial.get("decoder", {})), prefix="decoder.")
             RECIPES.validate(merged(recipe, trial.get("training", {})), prefix="training.")
     except InputError as error:
         return str(error)
+    except Exception as error:  # in a validator of the plug-in
+        return f"{type(error).__name__}: {error}"
     return None
 
 

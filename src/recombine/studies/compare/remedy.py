@@ -75,6 +75,25 @@ class Remedy:
     order: int = 100
 
     def __post_init__(self) -> None:
+        groups = [self.decoder, self.training, self.trial, *self.trials]
+        nested = [
+            settings
+            for group in (self.trial, *self.trials)
+            if isinstance(group, Mapping)
+            for settings in group.values()
+        ]
+        if not all(isinstance(group, Mapping) for group in (*groups, *nested)):
+            raise InputError(
+                f"Decoder, training, trial and trials of remedy {self.name!r} must be groups of settings, such as "
+                '{"training": {"learning_rate": 1e-3}}.',
+                "trials",
+            )
+        if not 0 <= self.released < 1 or self.steps <= 0 or self.parameters <= 0:
+            raise InputError(
+                f"`released` of remedy {self.name!r} must be from 0 to below 1, and its `steps` and `parameters` above "
+                f"0. Got {self.released:g}, {self.steps:g} and {self.parameters:g}.",
+                "released",
+            )
         if len(self.trials) != TRIALS:
             raise InputError(
                 f"Every remedy must have {TRIALS} tuning trials, so that none is tuned more than the others. Remedy "

@@ -96,21 +96,21 @@ def row_of(
     try:
         run = store.load(config.hash) if store.is_finished(config) else None
         judged = None if run is None else _judged(run) or _constant(run)
+        if run is not None:
+            row["pictures"] = sum(len(placed.source) for placed in placed_sources(run.task, config.recipe()))
+            row |= facts_of(run.holdout, run.task.scene) if entry.remedy.released else {}  # its split is another one
     except (Exception, SystemExit) as error:
         if not REMEDIES.is_foreign(entry.remedy):
             raise
         why = f"{type(error).__name__}: {error}"
     if run is None or judged is None:
         return row | {"reason": why}
-    if entry.remedy.released:  # its split is another one
-        row |= facts_of(run.holdout, run.task.scene)
     summary = run.summary
     return row | {
         "status": str(Status.DONE),
         **judged,
         "id_mse": summary.get("id_mse"),
         "ood_mse": summary.get("ood_mse"),
-        "pictures": sum(len(placed.source) for placed in placed_sources(run.task, config.recipe())),
         "seconds": run.facts["seconds"],
     }
 

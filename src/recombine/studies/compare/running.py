@@ -250,7 +250,9 @@ def draw(store: Store, out: Path, rows: list[dict[str, Any]], ranked: list[dict[
     """Draw all figures. Returns the PNG files."""
     drawn = {"heat_map": figures.heat_map(rows)}
     if any(row["status"] == Status.DONE for row in rows):
-        drawn |= {"errors": figures.errors(rows), "cost": figures.cost(rows), "ranks": figures.rank_chart(ranked)}
+        drawn |= {"cost": figures.cost(rows), "ranks": figures.rank_chart(ranked)}
+    if any(row["id_error"] is not None for row in rows):
+        drawn["errors"] = figures.errors(rows)
     written = [_written(figure, out, f"{name}.{ending}") for name, figure in drawn.items() for ending in ("pdf", "png")]
     for one in gallery.galleries(store, rows):
         written.append(_written(gallery.draw(one), out, f"outputs_{one.scene}_{one.split}.png"))

@@ -29,7 +29,8 @@ def _range(scene: Scene) -> dict[str, Any]:
 
 
 def _diagonal(scene: Scene) -> dict[str, Any]:
-    """Diagonal support: two factors are trained on only where their positions are alike (δ = 0.2 of their range)."""
+    """Diagonal support: two factors are trained on only where their positions are alike (δ = 0.2 of their range,
+    or the difference of their sizes if that is larger)."""
     names = two_factors(scene)
     sizes = [scene.space.factors[name].size for name in names]
     delta = max(1.0, DELTA * (max(sizes) - 1), max(sizes) - min(sizes))  # every value is trained on

@@ -68,7 +68,7 @@ def summary(rows: Rows) -> list[dict[str, Any]]:
             **{column: values.get(key) for column, values in found.items()},
             "verdicts": _counts(row["verdict"] for row in group), "failing": _counts(row["failing"] for row in group),
             "parameters": group[0]["parameters"], "memory_mb": group[0]["memory_mb"],
-            "steps": group[0]["steps"], "reason": group[0]["reason"],
+            "steps": group[0]["steps"], "reason": next((row["reason"] for row in group if row["reason"]), None),
         }
         for key, group in groups.items()
     ]  # fmt: skip
