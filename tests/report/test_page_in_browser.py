@@ -351,6 +351,16 @@ def test_one_factor_is_a_strip(visit, tmp_path):
     assert "Tuning requires at least two factors" in page.locator("#inside .gap").last.inner_text()
 
 
+def test_panels_of_parts_that_nobody_requested_are_left_out(visit, tmp_path):
+    space = rc.FactorSpace(x=4, y=4)
+    model, outputs = torch.nn.Linear(2, 3), "outputs"
+    path = tmp_path / "page.html"
+    for parts, wanted in (([outputs, "superposition"], []), ([outputs, "tuning"], ["Units"])):
+        found = rc.diagnose(model, space, holdout=np.arange(16) == 5, target=model, parts=parts, progress=False)
+        path.write_text(build(Collected(models=[Model("plain", found)])).html, encoding="utf-8")
+        assert visit(path).locator("#inside .card h3").all_inner_texts() == wanted
+
+
 def test_different_factor_spaces_are_groups(visit, tmp_path, runs):
     other = rc.FactorSpace(x=5, y=5)
     models = [Model("one", runs[0].diagnosis), Model("two", untrained(other, 1))]

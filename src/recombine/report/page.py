@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 import recombine
-from recombine.core.errors import DamagedError, InputError, StoreError
+from recombine.core.errors import DamagedError, InputError, Missing, StoreError
 from recombine.core.files import write_text
 from recombine.diagnostics.findings import json_able
+from recombine.diagnostics.part import PARTS
 from recombine.plotting.style import CLASS_COLOURS, PAGE_COLOURS
 from recombine.report.arrays import Blobs, Block
 from recombine.report.claims import claims_json
@@ -133,6 +134,7 @@ def _built(
         "colours": {"series": PAGE_COLOURS, "classes": CLASS_COLOURS, "trained": TRAINED},
         "groups": _titled([group_json(group, blobs, most, cells) for group in groups]),
         "left_out": [part for part, items in most.items() if not items],
+        "unrequested": [p for p in PARTS if all(m.diagnosis[p].state is Missing.NOT_REQUESTED for m in chosen)],
         "over_seeds": [
             {"name": name, "kind": verdict.kind, "explanation": verdict.explanation}
             for name, verdict in verdicts_over_seeds(collected.models)

@@ -18,7 +18,7 @@ function mapRows(group) {
 }
 
 function buildLayers() {
-  if (!DATA.groups.length) return;
+  if (!DATA.groups.some((group) => mapRows(group).length)) return;
   const panel = card("Layer by layer");
   const slider = el("input", {
     type: "range",

@@ -7,7 +7,7 @@ const SORTS = [
 ];
 
 function buildUnits() {
-  if (!DATA.groups.length) return;
+  if (!DATA.groups.length || DATA.unrequested.includes("tuning")) return;
   const panel = card("Units");
   const controls = el("div", { class: "controls" });
   const map = makeMap("Tuning of the unit over the plane", { pick: true });
